@@ -13,7 +13,7 @@ import pytest
 from numpy.typing import NDArray
 
 import fadecount as fc
-from fadecount.service import open_store
+from fadecount.service.settings import open_store
 from fadecount.streams import Description, Ticks
 from tests.browser.fonts import font_configuration
 from tests.service.harness import Harness, StillClock

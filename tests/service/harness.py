@@ -66,7 +66,6 @@ class Harness:
         database: str | None = None,
     ) -> None:
         storage = Storage(folder=folder / "state", fence=folder / "fence", database=database)
-        storage.prepare()
         self.clock = clock or StillClock()
         self._settings = Settings(
             storage=storage, public=public, limits=limits or Limits(), clock=self.clock

@@ -14,7 +14,7 @@ import fadecount as fc
 from tests.spark.oracle import START, Event, Place, Row, rows_of
 from tests.spark.test_streaming import Stage
 
-from fadecount.spark import figures  # isort: skip
+from fadecount.spark import Stream, figures  # isort: skip
 
 HOUR, DAY, YEAR = 3600, 86400, 365 * 86400
 KEYS = ["a", "b", "c"]
@@ -54,10 +54,10 @@ def _table(session: Any, root: Path, events: list[Any], **person: Any) -> dict[P
         "time": "at",
         "key": "page",
         "keys": KEYS,
-        "secret": f"file:{session.fadecount_test_root / 'secret'}",
+        "secret_file": str(session.fadecount_test_root / "secret"),
         "state": str(root),
     }
-    return rows_of(figures(frame, EXACT, until="2026-01-04", **words, **person))
+    return rows_of(figures(frame, Stream(EXACT, **words, **person), until="2026-01-04"))
 
 
 UNITS = [(START + HOUR, "c", "ann"), (START + 2 * DAY, "a", "ann")]

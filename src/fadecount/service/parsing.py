@@ -110,16 +110,6 @@ class NewStream(Struct, forbid_unknown_fields=True):
     ] = None
 
 
-class NewToken(Struct, forbid_unknown_fields=True):
-    """A token to be made: for one `stream` or all of them, until it `expires`, such as `90d`. The
-    audit log shows its `label`."""
-
-    role: Literal["writer", "reader", "admin"]
-    stream: Text | None = None
-    label: Annotated[str, Meta(max_length=100)] = ""
-    expires: Text | None = None
-
-
 class NewKeys(Struct, forbid_unknown_fields=True):
     """Keys to be declared; known ones stay as they are."""
 
@@ -224,8 +214,7 @@ _SAFE = re.compile(
     r" range)[^'\"]*"
 )
 _DECODERS: dict[type[Struct], msgspec.json.Decoder[Any]] = {
-    each: msgspec.json.Decoder(each)
-    for each in (Event, Events, NewStream, NewKeys, NewRetention, NewToken)
+    each: msgspec.json.Decoder(each) for each in (Event, Events, NewStream, NewKeys, NewRetention)
 }
 
 

@@ -23,7 +23,7 @@ from fadecount.durations import UNITS
 from fadecount.errors import RemovedError, StoreError, bad_parameter
 from fadecount.mechanisms import ANNOUNCED, Blocks
 from fadecount.mechanisms.noise_law import window_half_widths
-from fadecount.mechanisms.views import Views, half_widths_of_sums, views_of
+from fadecount.mechanisms.views import Views, bounds_of_sums, half_widths_around, views_of
 from fadecount.streams.calendar import BlockCalendar
 from fadecount.streams.description import Description
 from fadecount.streams.figures import FigureRows
@@ -517,10 +517,11 @@ class Published:
         assert isinstance(mechanism, Blocks)
         assert calendar is not None
         shape = len(slots.ends), self._width
-        values, around = np.zeros(shape, dtype=np.int64), np.zeros(shape, dtype=np.int64)
+        values, bounds, moved = np.zeros(shape, dtype=np.int64), np.zeros(shape), np.zeros(shape)
         known, final = np.zeros(shape, dtype=np.bool_), np.ones(len(slots.ends), dtype=np.bool_)
         partial, published = slots.partial.copy(), np.zeros_like(slots.ends)
-        groups, parts = [*self.key_steps, (len(self.keys), 0)], []
+        groups = [*self.key_steps, (len(self.keys), 0)]
+        parts: list[tuple[Views, int]] = []
         for (position, step), (after, _) in pairwise(groups):
             since = calendar.end(0, step) if step else 0
             begins = np.maximum(slots.begins, since)
@@ -535,25 +536,24 @@ class Published:
             )
             keys = slice(position, after)
             columns = slice(0, 1) if self.summed else keys
-            values[:, columns] += views.values(_Fetched(self, views, keys))
+            counts, added = views.rounded(_Fetched(self, views, keys))
+            values[:, columns] += counts
+            moved[:, columns] += added
             there = since < np.maximum(slots.ends, 1)
             known[:, columns] |= there[:, np.newaxis]
-            if self.summed:
-                parts.append((views, after - position))
-            else:
-                around[:, columns] = np.where(there, views.half_widths(BETA), 0)[:, np.newaxis]
+            parts = [*parts, (views, after - position)] if self.summed else [(views, 1)]
+            if not self.summed or after == len(self.keys):
+                bounds[:, columns] = bounds_of_sums(parts, BETA)[:, np.newaxis]
             final &= views.final
             published = np.maximum(published, views.published)
             if not position:
                 partial |= (views.reached < slots.ends) | (views.begun > slots.begins)
-        if self.summed:
-            around[:, 0] = half_widths_of_sums(parts, BETA)
         ticks = self.description.ticks
         return Figures(
             starts=slots.starts_at,
             ends=slots.ends_at,
             values=values,
-            half_widths=around,
+            half_widths=half_widths_around(bounds, moved),
             known=known,
             status=np.where(final & ~partial, FINAL, PROVISIONAL),
             published=ticks.starts_of(self.first_tick + published),

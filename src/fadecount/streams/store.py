@@ -47,7 +47,6 @@ from fadecount.streams.sqlite import SQLiteDatabase
 from fadecount.streams.state import StoredState
 from fadecount.streams.status import (
     Status,
-    description_loss,
     lock_streams,
     read_group,
     read_status,
@@ -107,17 +106,17 @@ class Store:
         description: Description,
         *,
         keys: Iterable[str] = (ONLY_KEY,),
-        start_tick: int | None = None,
+        start_tick: int,
         retain_seconds: int | None = None,
     ) -> Stream:
-        """A new stream. It begins at ``start_tick``, or with the first tick released; keys are
-        public and in this order.
+        """A new stream that begins with ``start_tick``. This and the keys, in this order, are
+        public, so neither may depend on events.
 
         ``retain_seconds`` is how long its releases are kept (see :meth:`retain`); by default for
         ever.
         """
         names = checked_keys(keys)
-        _check_retention(description, retain_seconds)
+        check_retention(description, retain_seconds)
         database, name, group = self._database, description.name, description.group
         # another process may be creating the same one, or another one of the same group
         locks = [f"create {name}"] + ([] if group is None else [f"create in group {group.name}"])
@@ -150,7 +149,7 @@ class Store:
                 raise bad_parameter(what, given, bound, "or choose another group")
         new = Member(
             name=name,
-            loss=description_loss(description),
+            loss=description.loss(),
             tick_seconds=description.ticks.tick_seconds,
         )
         if all(member.name != name for member in before.members):
@@ -161,7 +160,7 @@ class Store:
         self,
         description: Description,
         names: Sequence[str],
-        start_tick: int | None,
+        start_tick: int,
         retain: int | None,
     ) -> None:
         context, database, name = self._context, self._database, description.name
@@ -173,16 +172,14 @@ class Store:
                 remedy = "what was released under it cannot be taken back; choose another name"
                 raise bad_parameter("stream name", name, "never used in this store", remedy)
             claim(context, self._uid, name)
-            before = None if start_tick is None else start_tick - 1
             uid = f"{self._uid}-{unpredictable(8).hex()}"
             row = {
                 "name": name,
                 "uid": uid,
                 "description": description.to_json(),
                 "first_tick": start_tick,
-                "last_tick": before,
-                "published_tick": before,
-                "steps": 0,
+                "last_tick": start_tick - 1,
+                "published_tick": start_tick - 1,
                 "width": len(names),
                 "commit_id": unpredictable(16).hex(),
                 "forks": "[]",
@@ -201,7 +198,7 @@ class Store:
             )
             status = read_status(database, name)
             write_keys(database, status.id, 0, names)
-            state = StoredState(database, context.seal, uid, status.id)
+            state = StoredState(database, context.seal, status)
             state.save(new_machine(description.mechanism, len(names)))
             state.keys = tuple(names)
             state.sign(name)
@@ -283,6 +280,11 @@ class Store:
                     f"mechanism must be given to create the stream {name!r}; such as"
                     " fadecount.Gradual(epsilon=0.1)"
                 )
+            if start_tick is None:
+                raise ParameterError(
+                    f"start must be given to create the stream {name!r}: when it begins is public,"
+                    " and must not depend on its first event"
+                )
             description = Description(
                 name=name, mechanism=mechanism, ticks=tick, unit=unit, group=group
             )
@@ -341,7 +343,7 @@ class Store:
         change: observers keep what they have seen.
         """
         status = read_status(self._database, name)
-        _check_retention(status.description, seconds)
+        check_retention(status.description, seconds)
         with self._database.transaction():
             self._database.change(
                 "UPDATE streams SET retain_seconds = ?, upkeep_tick = ? WHERE id = ?",
@@ -380,7 +382,7 @@ class Store:
         context = self._context
         with self._database.transaction():
             for status in statuses:
-                state = StoredState(self._database, context.seal, status.uid, status.id)
+                state = StoredState(self._database, context.seal, status)
                 state.load(status, None)
                 state.reseal(seal)
                 state.sign(status.description.name)
@@ -411,7 +413,8 @@ class Store:
         self.close()
 
 
-def _check_retention(description: Description, seconds: int | None) -> None:
+def check_retention(description: Description, seconds: int | None) -> None:
+    """Refuse to keep releases for less than a tick, or for tens of thousands of years."""
     if seconds is not None:
         remedy = "it is for how long releases are kept, in seconds, and at least a tick"
         require_integer(
