@@ -13,6 +13,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
 from datetime import datetime
+from functools import cache
 
 from prometheus_client import (
     CollectorRegistry,
@@ -81,12 +82,13 @@ class Metrics:
         self.failures = counter("ticker_failures", "attempts to close a tick that failed")
         about = "releases by this process; ticks of a stream that are closed together count once"
         self.ticks_closed = counter("ticks_closed", about)
-        self._requests = counter("read_requests", "answers of reading routes", ("route", "status"))
+        requests = counter("read_requests", "answers of reading routes", ("route", "status"))
+        self._requests = cache(lambda *labels: requests.labels(*labels))
 
     def answered(self, route: str, status: int) -> None:
         """One answer of a reading route, by the route's pattern: never by a name, a key or a
         token."""
-        self._requests.labels(route, str(status)).inc()
+        self._requests(route, str(status)).inc()
 
     def text(self, streams: Sequence[StreamInfo] | None) -> bytes:
         """Everything in the exposition format, with the gauges of single streams if the streams are

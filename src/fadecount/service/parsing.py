@@ -187,9 +187,6 @@ class FiguresQuery(SoFarQuery, frozen=True, kw_only=True):
         None
     )
     until: Annotated[Time, Meta(description=f"{_TIME}; slots that begin before")] | None = None
-    cumulative: Annotated[
-        bool, Meta(description="true for the total up to the end of each slot, or false")
-    ] = False
     limit: Annotated[int, _limit(MOST_ROWS)] = 1000
     cursor: (
         Annotated[

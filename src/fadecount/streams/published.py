@@ -166,13 +166,11 @@ class Published:
         zone: str | None = None,
         news_since: int | None = None,
         most: int | None = None,
-        cumulative: bool = False,
     ) -> Figures:
         """The count of every slot of the length ``per`` (``1h``, ``1d``, ``1w``, ``1mo``) that
         begins in the ticks from ``since`` to before ``until``, or of the first ``most`` of them.
         With ``news_since``, only of those whose figures (or parts of them) became public with that
-        tick or later. With ``cumulative``, the total since the stream began up to the end of each
-        slot instead, as it is known now.
+        tick or later.
 
         A slot that is a block of a level has the published figure, at its latest stage. Any other
         one is computed from the figures that cover it. The slot that is not over yet is partial.
@@ -188,8 +186,6 @@ class Published:
         slots = self._blocks(level, steps) if level is not None else self._slots(per, zone, steps)
         slots = slots.beginning_in(first - self.first_tick, end - self.first_tick)
         slots = slots.chosen(slice(most))
-        if cumulative:
-            return self._windows(self._between(np.zeros_like(slots.ends), slots.ends), steps)
         if news_since is not None:
             slots = slots.chosen(self._settled(level, slots.ends) > news_since - self.first_tick)
         figures = (

@@ -82,10 +82,9 @@ export class StreamView {
 
   /* Where the rows of the chart come from. */
   get question() {
+    if (this.per === TOTAL) return ["total", { at: [...pointsOf(this.range[1], this.facts), this.facts.published_through].join(","), ...this.who }];
     const from = this.range[0] === "all" ? {} : { since: before(this.facts, this.range[1]) };
-    if (this.per !== TOTAL) return ["figures", { per: this.per, ...from, ...this.who }];
-    const per = pointsOf(this.range[1], this.facts);
-    return per ? ["figures", { per, cumulative: "true", ...from, ...this.who }] : ["total", this.who];
+    return ["figures", { per: this.per, ...from, ...this.who }];
   }
 
   async load() {
@@ -102,7 +101,7 @@ export class StreamView {
       if (this.reading !== asked) return;
       this.reading = null;
       this.numbers = { ...numbers, wide: wider, total };
-      this.rows = this.per === TOTAL ? rows.map((row) => ({ ...row, time: Math.min(row.end, Date.parse(facts.published_through)) })) : rows;
+      this.rows = this.per === TOTAL ? rows.map((row) => ({ ...row, time: row.end })) : rows;
     }
     this.paint();
   }
