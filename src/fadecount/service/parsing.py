@@ -161,7 +161,13 @@ class FigureQuery(Query, frozen=True, kw_only=True):
 class TotalQuery(FigureQuery, frozen=True, kw_only=True):
     """The total up to when."""
 
-    at: Annotated[Time, Meta(description=f"{_TIME}; what happened before it")] | None = None
+    at: (
+        Annotated[
+            str,
+            Meta(description=f"{_TIME}, or several with commas between; what happened before it"),
+        ]
+        | None
+    ) = None
 
 
 class SoFarQuery(FigureQuery, frozen=True, kw_only=True):

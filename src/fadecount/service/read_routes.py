@@ -14,6 +14,7 @@ from functools import partial
 from typing import Any
 from urllib.parse import parse_qsl, urlencode
 
+import msgspec
 import numpy as np
 
 from fadecount.durations import UNITS, format_duration, parse_duration
@@ -26,6 +27,7 @@ from fadecount.service.parsing import (
     FigureQuery,
     PrivacyQuery,
     SoFarQuery,
+    Time,
     StreamsQuery,
     length_of,
 )
