@@ -556,6 +556,8 @@ class Published:
 
     def _from_totals(self, slots: _Slots) -> Figures:
         """Differences of two running totals; noise that is in both cancels."""
+        if not len(slots.ends):
+            return self._nothing()
         mechanism, delay = self.description.mechanism, self._delay
         begins, ends = (np.where(each > 0, each + delay, 0) for each in (slots.begins, slots.ends))
         steps, places = np.unique(np.concatenate([begins, ends]), return_inverse=True)
