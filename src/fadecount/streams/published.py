@@ -11,8 +11,8 @@ what is published.
 from __future__ import annotations
 
 from bisect import bisect_right
-from collections.abc import Iterator, Sequence
-from dataclasses import dataclass, replace
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, field, replace
 from itertools import pairwise
 from typing import Any, Protocol
 
@@ -101,7 +101,7 @@ class Figures:
         """The status of each slot, in words."""
         return [STATUSES[each] for each in self.status.tolist()]
 
-    def chosen(self, part: slice | NDArray[np.bool_]) -> Figures:
+    def chosen(self, part: slice | NDArray[Any]) -> Figures:
         """Some of the slots."""
         return Figures(**{name: getattr(self, name)[part] for name in self.__slots__})
 
@@ -133,7 +133,9 @@ class Published:
     steps: int
     source: FigureSource
     calendar: BlockCalendar | None = None
-    voids: frozenset[tuple[int, int]] = frozenset()
+    voids: Mapping[tuple[int, int], int] = field(default_factory=dict)
+    """(level, end) of the blocks whose figures are never made, and after which step that was known:
+    views of the time before it stay as they were."""
     key_steps: Sequence[tuple[int, int]] = ((0, 0),)
     kept: tuple[int, ...] = ()
     """For each level the first tick whose figures are still there; empty if all are."""
@@ -496,15 +498,16 @@ class Published:
         if not len(slots.ends):
             return self._nothing()
         if isinstance(self.description.mechanism, Blocks):
+            public = np.broadcast_to(steps, slots.ends.shape)
+            lost = np.searchsorted(sorted(set(self.voids.values())), public)
+            order = np.argsort(lost, kind="stable")  # by what was void then
+            cuts = np.flatnonzero(np.diff(lost[order])) + 1
             parts = [
-                self._from_blocks(
-                    slots.chosen(part), np.broadcast_to(steps, slots.ends.shape)[part]
-                )
-                for part in (
-                    slice(at, at + AT_ONCE) for at in range(0, max(1, len(slots.ends)), AT_ONCE)
-                )
+                self._from_blocks(slots.chosen(some), public[some])
+                for part in np.split(order, cuts)
+                for some in np.split(part, range(AT_ONCE, len(part), AT_ONCE))
             ]
-            return Figures.joined(parts)
+            return Figures.joined(parts).chosen(np.argsort(order, kind="stable"))
         return self._from_totals(slots)
 
     def _from_blocks(self, slots: _Slots, steps: Numbers) -> Figures:
@@ -515,6 +518,8 @@ class Published:
         values, bounds, moved = np.zeros(shape, dtype=np.int64), np.zeros(shape), np.zeros(shape)
         known, final = np.zeros(shape, dtype=np.bool_), np.ones(len(slots.ends), dtype=np.bool_)
         partial, published = slots.partial.copy(), np.zeros_like(slots.ends)
+        latest = steps.max(initial=0)
+        missing = frozenset(void for void, step in self.voids.items() if step < latest)
         groups = [*self.key_steps, (len(self.keys), 0)]
         parts: list[tuple[Views, int]] = []
         for (position, step), (after, _) in pairwise(groups):
@@ -527,7 +532,7 @@ class Published:
                 steps,
                 calendar=calendar,
                 since=since,
-                missing=self.voids,
+                missing=missing,
             )
             keys = slice(position, after)
             columns = slice(0, 1) if self.summed else keys
@@ -557,6 +562,8 @@ class Published:
 
     def _from_totals(self, slots: _Slots) -> Figures:
         """Differences of two running totals; noise that is in both cancels."""
+        if not len(slots.ends):
+            return self._nothing()
         mechanism, delay = self.description.mechanism, self._delay
         begins, ends = (np.where(each > 0, each + delay, 0) for each in (slots.begins, slots.ends))
         steps, places = np.unique(np.concatenate([begins, ends]), return_inverse=True)
