@@ -444,8 +444,8 @@ MUTANTS = (
     ),
     Mutant(
         "a failed rotation keeps its locks",
-        "streams/store.py",
-        "locks.callback(self._database.unlock, status.uid)",
+        "streams/database.py",
+        "held.callback(self.unlock, name)",
         "pass",
         ("tests/streams/test_seal.py",),
     ),

@@ -8,8 +8,8 @@ from __future__ import annotations
 
 import threading
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from contextlib import ExitStack, contextmanager
 from typing import Any, ClassVar
 
 from fadecount.errors import StoreError, bad_parameter
@@ -27,9 +27,8 @@ TABLES: Mapping[str, str] = {
         ahead {bytes} NOT NULL, midnights TEXT, voids TEXT NOT NULL, retain_seconds BIGINT,
         kept TEXT NOT NULL, joined TEXT NOT NULL, upkeep_tick BIGINT NOT NULL""",
     "deleted": """
-        name TEXT PRIMARY KEY, last_tick BIGINT NOT NULL, uid TEXT NOT NULL,
-        description TEXT NOT NULL, forks TEXT NOT NULL, steps BIGINT NOT NULL,
-        deleted_at BIGINT NOT NULL""",
+        name TEXT PRIMARY KEY, uid TEXT NOT NULL, description TEXT NOT NULL, forks TEXT NOT NULL,
+        first_tick BIGINT NOT NULL, last_tick BIGINT NOT NULL, deleted_at BIGINT NOT NULL""",
     "tokens": """
         token TEXT PRIMARY KEY, role TEXT NOT NULL, stream TEXT, label TEXT NOT NULL,
         created BIGINT NOT NULL, expires BIGINT, digest TEXT NOT NULL""",
@@ -156,6 +155,15 @@ class Database(ABC):
     @abstractmethod
     def unlock(self, name: str) -> None:
         """Let others write to a stream."""
+
+    @contextmanager
+    def locked(self, names: Iterable[str], wait_seconds: float) -> Iterator[None]:
+        """Inside this block, hold the locks of all these names: see :meth:`lock`."""
+        with ExitStack() as held:
+            for name in names:
+                self.lock(name, wait_seconds)
+                held.callback(self.unlock, name)
+            yield
 
     @abstractmethod
     def scrub(self) -> None:

@@ -5,7 +5,6 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from pathlib import Path
-from types import TracebackType
 from typing import TYPE_CHECKING, Self
 
 from fadecount.streams.database import Database, require_format
@@ -126,8 +125,10 @@ class Reader:
     def deleted(self) -> list[tuple[str, int, int]]:
         """(name, steps released, Unix seconds of the deletion) of every deleted stream that had
         released something."""
-        rows = self._database.query("SELECT name, steps, deleted_at FROM deleted ORDER BY name")
-        return [(name, steps, moment) for name, steps, moment in rows]
+        sql = "SELECT name, last_tick - first_tick + 1, deleted_at FROM deleted ORDER BY name"
+        return [
+            (name, int(steps), int(moment)) for name, steps, moment in self._database.query(sql)
+        ]
 
     def loss(self, name: str, tick: int, *, at: float | None = None) -> float:
         """The privacy loss of a unit in a tick, given all releases published so far; an upper
@@ -152,12 +153,7 @@ class Reader:
     def __enter__(self) -> Self:
         return self
 
-    def __exit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        trace: TracebackType | None,
-    ) -> None:
+    def __exit__(self, *_: object) -> None:
         self.close()
 
 

@@ -102,8 +102,8 @@ def read_group(database: Database, description: Description) -> GroupLoss | None
     pattern = f'%"group": {{"name": "{wanted.name}"%'
     for table in ("deleted", "streams"):
         rows = database.query(
-            f"SELECT name, description, forks, steps FROM {table} WHERE description LIKE ?"  # noqa: S608
-            " ORDER BY name",
+            f"SELECT name, description, forks, last_tick - first_tick + 1 FROM {table}"  # noqa: S608
+            " WHERE description LIKE ? ORDER BY name",
             (pattern,),
         )
         for name, text, forks, steps in rows:
