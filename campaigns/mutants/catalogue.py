@@ -550,10 +550,10 @@ MUTANTS = (
         ("tests/service/test_writer.py",),
     ),
     Mutant(
-        "waiting batches bounded by number only",
+        "waiting batches not bounded",
         "service/writer.py",
-        "or self._bytes + job.bytes > self._limits.waiting_bytes",
-        "or self._bytes < 0",
+        "full = self._bytes + job.bytes > self._limits.waiting_bytes",
+        "full = self._bytes < 0",
         ("tests/service/test_writer.py",),
     ),
     Mutant(
@@ -673,8 +673,8 @@ MUTANTS = (
     Mutant(
         "a first mark over another one",
         "streams/fence.py",
-        "elif not database.change(_INSERT, row):",
-        "elif not (database.change(_INSERT, row) or True):",
+        "elif not database.change(_INSERT, (*row, each.mark.name)):",
+        "elif not (database.change(_INSERT, (*row, each.mark.name)) or True):",
         ("tests/streams/test_marks.py",),
     ),
     Mutant(

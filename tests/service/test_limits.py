@@ -69,48 +69,10 @@ def test_a_body_without_a_length_is_refused_while_it_is_read(tight: Harness) -> 
     assert answer.startswith(b"HTTP/1.1 413")
 
 
-def test_a_gzip_bomb_is_refused(tight: Harness) -> None:
-    bomb = gzip.compress(b" " * 1_500_000)
-    assert len(bomb) < TIGHT.body_bytes
-    assert (
-        tight.request(
-            "POST",
-            EVENTS,
-            bomb,
-            token=tight.admin,
-            content_type="application/json",
-            content_encoding="gzip",
-        ).status
-        == 413
-    )
-
-
-def test_gzip_is_unpacked(tight: Harness) -> None:
+def test_a_packed_body_is_refused(tight: Harness) -> None:
+    headers = {"content_type": "application/json", "content_encoding": "gzip"}
     packed = gzip.compress(json.dumps({"events": [{"key": "a", "count": 5}]}).encode())
-    for body, status in ((packed, 202), (packed[:-3], 400), (packed + b"x", 400), (b"no", 400)):
-        reply = tight.request(
-            "POST",
-            EVENTS,
-            body,
-            token=tight.admin,
-            content_type="application/json",
-            content_encoding="gzip",
-        )
-        assert reply.status == status
-    tight.close_tick()
-    with tight.client() as client:
-        assert client.total("doors")[0].value == 5
-    assert (
-        tight.request(
-            "POST",
-            EVENTS,
-            packed,
-            token=tight.admin,
-            content_type="application/json",
-            content_encoding="br",
-        ).status
-        == 415
-    )
+    assert tight.request("POST", EVENTS, packed, token=tight.admin, **headers).status == 415
 
 
 def test_a_slow_body_is_given_up(tight: Harness) -> None:

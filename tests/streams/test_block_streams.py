@@ -5,6 +5,7 @@ from __future__ import annotations
 
 import random
 from collections.abc import Sequence
+from itertools import pairwise
 from pathlib import Path
 from typing import Any
 
@@ -16,7 +17,7 @@ import fadecount as fc
 from fadecount.errors import ClockError, StoreError
 from fadecount.mechanisms import ANNOUNCED
 from fadecount.noise import Law
-from fadecount.streams import Closed, Sealed, Store
+from fadecount.streams import Closed, Sealed, Store, Ticks
 from fadecount.streams import stream as stream_module
 from fadecount.streams.database import STREAM_TABLES
 from fadecount.streams.machine import largest_count
@@ -30,6 +31,7 @@ from tests.streams.block_streams import (
     FIRST,
     HOURS,
     create,
+    describe,
     expected,
     public,
     published,
@@ -171,6 +173,24 @@ def test_a_tick_saturates_in_all_levels_alike(backend: Backend) -> None:
     assert figures == public(want, 30)
     assert ties_hold(figures) > 3
     assert most * 200 * 366 * 24 < 1 << 61
+
+
+@pytest.mark.parametrize("spread", [100, 10**10])
+def test_the_largest_counts_and_noises_survive_a_restart(backend: Backend, spread: int) -> None:
+    minutes = Ticks(tick_seconds=60)
+    mechanism = fc.Blocks(fc.Level(1, 0.5), fc.Level(20, 0.5, tied=True), fc.Level(60, 0.5))
+    most, noise = largest_count(minutes), NamedNoise(spread=spread)
+    counts = np.random.default_rng(8).integers(0, most + 1, (61, 3)).astype(np.int64)
+    for name, pieces in (("whole", [0, 61]), ("pieces", [0, 3, 19, 20, 21, 40, 59, 61])):
+        with backend.open(noise=noise) as store:  # type: ignore[arg-type]
+            store.create(describe(name, mechanism, minutes), keys="abc", start_tick=0)
+        for begin, end in pairwise(pieces):
+            with backend.open(noise=noise) as store:  # type: ignore[arg-type]
+                list(store.open(name).release(begin, counts[begin:end]))
+    with backend.reader() as reader:
+        for per in ("1m", "20m", "1h"):
+            one, two = (reader.stream(name).figures(per).values for name in ("whole", "pieces"))
+            assert np.array_equal(one, two) and len(one)
 
 
 # The embargo

@@ -61,7 +61,6 @@ class Service:
             writer=self.writer,
             limits=settings.limits,
             parsers=self._parsers,
-            follow_tokens=self.read_tokens,
         )
         reads = ((each, self.reading) for each in (*READING, *PAGES))
         writes = ((each, writing) for each in WRITING)

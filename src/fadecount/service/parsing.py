@@ -110,16 +110,6 @@ class NewStream(Struct, forbid_unknown_fields=True):
     ] = None
 
 
-class NewToken(Struct, forbid_unknown_fields=True):
-    """A token to be made: for one `stream` or all of them, until it `expires`, such as `90d`. The
-    audit log shows its `label`."""
-
-    role: Literal["writer", "reader", "admin"]
-    stream: Text | None = None
-    label: Annotated[str, Meta(max_length=100)] = ""
-    expires: Text | None = None
-
-
 class NewKeys(Struct, forbid_unknown_fields=True):
     """Keys to be declared; known ones stay as they are."""
 
@@ -171,13 +161,7 @@ class FigureQuery(Query, frozen=True, kw_only=True):
 class TotalQuery(FigureQuery, frozen=True, kw_only=True):
     """The total up to when."""
 
-    at: (
-        Annotated[
-            str,
-            Meta(description=f"{_TIME}, or several with commas between; what happened before it"),
-        ]
-        | None
-    ) = None
+    at: Annotated[Time, Meta(description=f"{_TIME}; what happened before it")] | None = None
 
 
 class SoFarQuery(FigureQuery, frozen=True, kw_only=True):
@@ -203,6 +187,9 @@ class FiguresQuery(SoFarQuery, frozen=True, kw_only=True):
         None
     )
     until: Annotated[Time, Meta(description=f"{_TIME}; slots that begin before")] | None = None
+    cumulative: Annotated[
+        bool, Meta(description="true for the total up to the end of each slot, or false")
+    ] = False
     limit: Annotated[int, _limit(MOST_ROWS)] = 1000
     cursor: (
         Annotated[
@@ -227,8 +214,7 @@ _SAFE = re.compile(
     r" range)[^'\"]*"
 )
 _DECODERS: dict[type[Struct], msgspec.json.Decoder[Any]] = {
-    each: msgspec.json.Decoder(each)
-    for each in (Event, Events, NewStream, NewKeys, NewRetention, NewToken)
+    each: msgspec.json.Decoder(each) for each in (Event, Events, NewStream, NewKeys, NewRetention)
 }
 
 

@@ -37,7 +37,6 @@ class Act(StrEnum):
     TOKEN_REVOKED = "token revoked"  # noqa: S105 - not a password
     STREAM_CREATED = "stream created"
     STREAM_DELETED = "stream deleted"
-    STREAM_ENDED = "stream ended"
     STREAM_CAUGHT_UP = "stream caught up"
     KEYS_DECLARED = "keys declared"
     HISTORIES_ACCEPTED = "other histories accepted"

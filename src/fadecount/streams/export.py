@@ -187,9 +187,8 @@ def about_stream(
     has lost at most how much, with what causes each step; the same for its group."""
     from fadecount.streams.groups import NO_GROUP
     from fadecount.streams.published import loss_steps
-    from fadecount.streams.status import description_loss
 
-    unit, ticks, loss = description.unit, description.ticks, loss or description_loss(description)
+    unit, ticks, loss = description.unit, description.ticks, loss or description.loss()
     return {
         "stream": description.name,
         "unit": unit.text,
@@ -231,8 +230,9 @@ def published_tables(
 
     keys, per = published.keys, per or published.default_per
     if per != TOTAL:
-        span = {"since": since, "until": until, "as_of": as_of}
-        figures = published.figures(per, zone=zone, news_since=news_since, **span)
+        figures = published.figures(
+            per, since=since, until=until, as_of=as_of, zone=zone, news_since=news_since
+        )
         yield figures_table(figures, keys)
         return
     yield figures_table(no_figures(len(keys)), keys)
@@ -242,10 +242,10 @@ def published_tables(
 
 
 def figures_table(
-    figures: Figures, keys: Sequence[str], positions: Sequence[int] | None = None
+    figures: Figures, keys: Sequence[str | None], positions: Sequence[int] | None = None
 ) -> Table:
     """Figures as columns: start, end, key, value, low, high, status, partial, published; without
-    keys that were not declared in time.
+    keys that were not declared in time. The key None is the sum over all of them.
 
     ``positions`` chooses the keys (default: all of them).
     """

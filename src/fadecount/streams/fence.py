@@ -188,10 +188,10 @@ class Fence(ABC):
                         continue
                     places = each.mark.places | (before.places if before else frozenset())
                     text = replace(each.mark, places=places).to_json()
-                    row = (each.mark.name, text, _digest(each.uid, text), each.uid)
+                    row = (text, _digest(each.uid, text), each.uid)
                     if before is not None:
                         rows.append(row)
-                    elif not database.change(_INSERT, row):
+                    elif not database.change(_INSERT, (*row, each.mark.name)):
                         refused[each.uid] = _moved_elsewhere()  # by another process meanwhile
                 database.change_many(_UPDATE, rows)
                 self._checkpoint("fence written")
@@ -207,10 +207,10 @@ class Fence(ABC):
 
 
 _INSERT = (
-    "INSERT INTO fadecount_fence (name, mark, digest, uid) VALUES (?, ?, ?, ?)"
+    "INSERT INTO fadecount_fence (mark, digest, uid, name) VALUES (?, ?, ?, ?)"
     " ON CONFLICT (uid) DO NOTHING"
 )
-_UPDATE = "UPDATE fadecount_fence SET name = ?, mark = ?, digest = ? WHERE uid = ?"
+_UPDATE = "UPDATE fadecount_fence SET mark = ?, digest = ? WHERE uid = ?"
 
 
 def _selected(database: Database, condition: str, values: Sequence[str]) -> dict[str, Mark]:

@@ -240,7 +240,8 @@ def _create_store(path: Path) -> None:
     new = path.with_name(path.name + ".new")
     new.unlink(missing_ok=True)
     os.close(private_file(new))
-    connection = SQLiteConnection(new, pragmas=())
+    # large pages: a vector of 10^5 counts takes a third of the time
+    connection = SQLiteConnection(new, pragmas=("PRAGMA page_size = 16384",))
     try:
         connection.create(TABLES, INDEXES)
     finally:

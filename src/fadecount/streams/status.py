@@ -72,23 +72,11 @@ class Status:
     @property
     def loss(self) -> StreamLoss:
         """What has been lost by all that is published, in all histories."""
-        description = self.description
-        return description_loss(description, self.forks, self.published_steps)
+        return self.description.loss(self.forks, self.published_steps)
 
     def step_of(self, tick: int) -> int:
         """The step (from 1) that a tick is; below 1 for ticks before the stream."""
         return tick - self.first_tick + 1
-
-
-def description_loss(description: Description, forks: Forks = (), steps: int = 0) -> StreamLoss:
-    """What a stream loses about one unit, after so many steps and with other histories."""
-    return StreamLoss(
-        mechanism=description.mechanism,
-        sensitivity=description.unit.per_key,
-        keys=description.unit.keys,
-        forks=forks,
-        steps=steps,
-    )
 
 
 def read_group(database: Database, description: Description) -> GroupLoss | None:
@@ -112,7 +100,7 @@ def read_group(database: Database, description: Description) -> GroupLoss | None
                 continue
             if not members:
                 group, unit = other.group, other.protects
-            loss = description_loss(other, tuple(map(_integer, json.loads(forks))), steps)
+            loss = other.loss(tuple(map(_integer, json.loads(forks))), steps)
             members.append(Member(name=name, loss=loss, tick_seconds=other.ticks.tick_seconds))
     return GroupLoss(group=group, unit=unit, members=tuple(members))
 

@@ -37,7 +37,6 @@ from fadecount.streams.sqlite import SQLiteDatabase
 from fadecount.streams.state import StoredState
 from fadecount.streams.status import (
     Status,
-    description_loss,
     lock_streams,
     read_group,
     read_status,
@@ -107,7 +106,7 @@ class Store:
         ever.
         """
         names = checked_keys(keys)
-        _check_retention(description, retain_seconds)
+        check_retention(description, retain_seconds)
         name, group = description.name, description.group
         # another process may be creating the same one, or another one of the same group
         locks = [f"create {name}"] + ([] if group is None else [f"create in group {group.name}"])
@@ -137,7 +136,7 @@ class Store:
                 raise bad_parameter(what, given, bound, "or choose another group")
         new = Member(
             name=name,
-            loss=description_loss(description),
+            loss=description.loss(),
             tick_seconds=description.ticks.tick_seconds,
         )
         if all(member.name != name for member in before.members):
@@ -186,7 +185,7 @@ class Store:
             )
             status = read_status(database, name)
             write_keys(database, status.id, 0, names)
-            state = StoredState(database, context.seal, uid, status.id)
+            state = StoredState(database, context.seal, status)
             state.save(new_machine(description.mechanism, len(names)))
             state.keys = tuple(names)
             state.sign(name)
@@ -324,7 +323,7 @@ class Store:
         change: observers keep what they have seen.
         """
         status = read_status(self._database, name)
-        _check_retention(status.description, seconds)
+        check_retention(status.description, seconds)
         with self._database.transaction():
             self._database.change(
                 "UPDATE streams SET retain_seconds = ?, upkeep_tick = ? WHERE id = ?",
@@ -349,7 +348,7 @@ class Store:
         locks = [status.uid for status in statuses]
         with database.locked(locks, self._wait), database.transaction():
             for status in statuses:
-                state = StoredState(database, context.seal, status.uid, status.id)
+                state = StoredState(database, context.seal, status)
                 state.load(status, None)
                 state.reseal(seal)
                 state.sign(status.description.name)
@@ -373,7 +372,8 @@ class Store:
         self.close()
 
 
-def _check_retention(description: Description, seconds: int | None) -> None:
+def check_retention(description: Description, seconds: int | None) -> None:
+    """Refuse to keep releases for less than a tick, or for tens of thousands of years."""
     if seconds is not None:
         remedy = "it is for how long releases are kept, in seconds, and at least a tick"
         require_integer(

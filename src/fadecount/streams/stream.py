@@ -262,7 +262,7 @@ class Stream(Intake):
     def _load(self) -> tuple[Machine, StoredState]:
         context = self._context
         self._status = status = recover(context, self._name)
-        state = StoredState(context.database, context.seal, status.uid, status.id)
+        state = StoredState(context.database, context.seal, status)
         machine = state.load(status, context.noise)
         if isinstance(machine, FigureMaker) and lacks_noise(machine):
             self._status = self._void(machine, state)
@@ -435,8 +435,10 @@ def _rows_from(
 ) -> NDArray[np.int64]:
     """The rows of ``shape[0]`` ticks from ``begin`` on, where ``inputs`` holds those from ``first``
     on; all others are empty."""
-    rows = np.zeros(shape, dtype=np.int64)
     low, high = max(begin, first), min(begin + shape[0], first + len(inputs))
-    if low < high:
-        rows[low - begin : high - begin] = inputs[low - first : high - first]
+    some = inputs[low - first : max(low, high) - first]
+    if len(some) == shape[0]:
+        return some.copy()
+    rows = np.zeros(shape, dtype=np.int64)
+    rows[low - begin : low - begin + len(some)] = some
     return rows
