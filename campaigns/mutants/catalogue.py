@@ -708,8 +708,8 @@ MUTANTS = (
     Mutant(
         "a backup replaces a file",
         "streams/backup.py",
-        "    if path.exists():\n        raise _exists(path)\n    partial",
-        "    path.unlink(missing_ok=True)\n    partial",
+        "    if path.exists():\n        raise _exists(path)\n    checkpoint",
+        "    path.unlink(missing_ok=True)\n    checkpoint",
         ("tests/streams/test_backup.py",),
     ),
     # The outer side of the service

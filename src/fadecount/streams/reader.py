@@ -25,35 +25,31 @@ if TYPE_CHECKING:
     import polars
 
 
-def _current(database: Database) -> Database:
-    """The database, if its store is of the format that this version reads."""
-    try:
-        require_format(database)
-    except BaseException:
-        database.close()
-        raise
-    return database
-
-
 class Reader:
     """Reads the published figures of a store, in any process, at any time."""
 
     def __init__(self, database: Database) -> None:
+        """Refuses, and closes, the database of a store of another format."""
         self._database = database
+        try:
+            require_format(database)
+        except BaseException:
+            self.close()
+            raise
 
     @classmethod
     def of_file(cls, path: str | Path) -> Reader:
         """A reader of an SQLite store."""
         database = SQLiteDatabase(path, writes=False)
         database.restrict()
-        return cls(_current(database))
+        return cls(database)
 
     @classmethod
     def of_server(cls, url: str) -> Reader:
         """A reader of a PostgreSQL store."""
         from fadecount.streams.postgres import PostgresDatabase
 
-        return cls(_current(PostgresDatabase(url, writes=False)))
+        return cls(PostgresDatabase(url, writes=False))
 
     @property
     def database(self) -> Database:
