@@ -444,8 +444,8 @@ MUTANTS = (
     ),
     Mutant(
         "a failed rotation keeps its locks",
-        "streams/store.py",
-        "locks.callback(self._database.unlock, status.uid)",
+        "streams/database.py",
+        "held.callback(self.unlock, name)",
         "pass",
         ("tests/streams/test_seal.py",),
     ),
@@ -708,8 +708,8 @@ MUTANTS = (
     Mutant(
         "a backup replaces a file",
         "streams/backup.py",
-        "    if path.exists():\n        raise _exists(path)\n    partial",
-        "    path.unlink(missing_ok=True)\n    partial",
+        "    if path.exists():\n        raise _exists(path)\n    checkpoint",
+        "    path.unlink(missing_ok=True)\n    checkpoint",
         ("tests/streams/test_backup.py",),
     ),
     # The outer side of the service

@@ -29,7 +29,7 @@ from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, cast
+from typing import TYPE_CHECKING, Any, NamedTuple, cast
 
 from fadecount.errors import FenceError, StoreError
 from fadecount.noise import unpredictable
@@ -92,8 +92,7 @@ def _digest(uid: str, text: str) -> bytes:
     return hashlib.blake2b(f"{uid} {text}".encode(), digest_size=16, person=b"fence").digest()
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Move:
+class Move(NamedTuple):
     """The mark of a stream is to be replaced, if its commit id is ``expected`` (None: if there is
     none)."""
 
@@ -164,7 +163,7 @@ class Fence(ABC):
     def move(self, uid: str, expected: str | None, mark: Mark) -> None:
         """Replace the mark whose commit id is ``expected`` (None: there is none), or raise a
         :class:`FenceError`."""
-        for error in self.move_together([Move(uid=uid, expected=expected, mark=mark)]).values():
+        for error in self.move_together([Move(uid, expected, mark)]).values():
             raise error
 
     def move_together(self, moves: Sequence[Move]) -> dict[str, FenceError]:
@@ -327,13 +326,9 @@ def publish(
 
     A stream whose mark was refused stays as it is; the others are published.
     """
-    database, fence, checkpoint = context.database, context.fence, context.checkpoint
-    places = database.places
-    refused = fence.move_together(
-        [
-            Move(uid=status.uid, expected=expected, mark=mark_of(status, places))
-            for status, expected in committed
-        ]
+    database, checkpoint, places = context.database, context.checkpoint, context.database.places
+    refused = context.fence.move_together(
+        [Move(status.uid, expected, mark_of(status, places)) for status, expected in committed]
     )
     checkpoint("fenced")
     checkpoint("before publish")

@@ -89,19 +89,19 @@ def read_group(database: Database, description: Description) -> GroupLoss | None
     members: list[Member] = []
     group, unit = wanted, description.protects
     pattern = f'%"group": {{"name": "{wanted.name}"%'
-    for table, steps in (("deleted", "steps"), ("streams", "last_tick - first_tick + 1")):
+    for table in ("deleted", "streams"):
         rows = database.query(
-            f"SELECT name, description, forks, {steps} FROM {table} WHERE description LIKE ?"  # noqa: S608
-            " ORDER BY name",
+            f"SELECT name, description, forks, last_tick - first_tick + 1 FROM {table}"  # noqa: S608
+            " WHERE description LIKE ? ORDER BY name",
             (pattern,),
         )
-        for name, text, forks, number in rows:
+        for name, text, forks, steps in rows:
             other = Description.from_json(name, text)
             if other.group is None or other.group.name != wanted.name:  # _ stands for any letter
                 continue
             if not members:
                 group, unit = other.group, other.protects
-            loss = other.loss(tuple(map(_integer, json.loads(forks))), number)
+            loss = other.loss(tuple(map(_integer, json.loads(forks))), steps)
             members.append(Member(name=name, loss=loss, tick_seconds=other.ticks.tick_seconds))
     return GroupLoss(group=group, unit=unit, members=tuple(members))
 
