@@ -428,11 +428,11 @@ MUTANTS = (
         ("tests/streams/test_forks.py",),
     ),
     Mutant(
-        "steps of another first tick",
-        "streams/fence.py",
-        "if status.first_tick is None:",
-        "if False:",
-        ("tests/streams/test_forks.py",),
+        "a stream that begins with its first event",
+        "streams/store.py",
+        "            if start_tick is None:\n                raise",
+        "            start_tick = start_tick or 0\n            if False:\n                raise",
+        ("tests/test_runs.py",),
     ),
     Mutant(
         "the writing thread ends without a sign",
@@ -673,8 +673,8 @@ MUTANTS = (
     Mutant(
         "a first mark over another one",
         "streams/fence.py",
-        "elif not database.change(_INSERT, row):",
-        "elif not (database.change(_INSERT, row) or True):",
+        "elif not database.change(_INSERT, (*row, each.mark.name)):",
+        "elif not (database.change(_INSERT, (*row, each.mark.name)) or True):",
         ("tests/streams/test_marks.py",),
     ),
     Mutant(
@@ -687,8 +687,8 @@ MUTANTS = (
     Mutant(
         "a fence that was moved away is written on",
         "streams/fence.py",
-        "return self._identity() == self._file",
-        "return True",
+        "self._database.broken or there != self._connected_to",
+        "self._database.broken",
         ("tests/streams/test_marks.py",),
     ),
     Mutant(

@@ -59,7 +59,9 @@ def accept(leader: Leader, name: str, sent: Sequence[Sent], now: float) -> list[
 
 def released(leader: Leader) -> list[int]:
     return [
-        row[0] for piece in leader._store.reader().totals("doors") for row in piece.values.tolist()
+        row[0]
+        for piece in leader._store.reader().stream("doors").running()
+        for row in piece.values.tolist()
     ]
 
 

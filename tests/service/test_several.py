@@ -212,7 +212,9 @@ def test_publishing_and_accepting_do_not_lock_each_other_out(
 
     def send() -> None:
         assert publishes.reached.wait(30)
-        accept_together([Acceptance(each, [Batch(counts={"a": 1})]) for each in intakes])
+        accept_together(
+            [Acceptance(each, [each.checked(Batch(counts={"a": 1}))]) for each in intakes]
+        )
 
     streams[-1]._context = dataclasses.replace(streams[-1]._context, checkpoint=publishes)
     together(lambda: close_together([(each, 4) for each in streams[::-1]]), send, publish_late)

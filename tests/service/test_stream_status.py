@@ -4,6 +4,8 @@ made of them."""
 from __future__ import annotations
 
 import json
+from datetime import datetime
+from itertools import pairwise
 from pathlib import Path
 from typing import Any
 
@@ -43,7 +45,7 @@ def test_the_status_of_streams(harness: Harness) -> None:
     wait_for(lambda: status(harness)["short"]["state"] == "ended")
     harness.close_tick()
     doors, short = status(harness)["doors"], status(harness)["short"]
-    until = harness.stream("doors").ticks.shown(harness.stream("doors").last_tick + 1)  # type: ignore[operator]
+    until = harness.stream("doors").ticks.shown(harness.stream("doors").last_tick + 1)
     one = harness.request("GET", "/v1/streams/doors", token=harness.admin).json()
     assert one == {**doors, "keys": ["a", "b"]}, "the list and the single stream say the same"
     fields = ("state", "key_count", "keys", "retain_seconds", "published_through", "open_start")
@@ -51,6 +53,91 @@ def test_the_status_of_streams(harness: Harness) -> None:
     assert (doors["lag_seconds"], doors["histories"], doors["unit_text"]) == (0, 1, "one event")
     assert short["lag_seconds"] == 0 and short["published_through"] < until
     assert gauges(harness)["fadecount_streams"]["ended",] == 1
+
+
+BLOCKS = fc.Blocks(
+    fc.Level(10, 0.25),
+    fc.Level(60, 0.5, lag=20),
+    fc.Level(1440, 0.75, lag=60, later=((100, 1.0),)),
+)
+
+
+def test_levels_say_what_is_published_next_and_what_it_costs(harness: Harness) -> None:
+    """The clock begins at 22:13 UTC, which is 23:13 in Vienna, and goes on by minutes."""
+    with harness.client() as client:
+        client.create("blocks", tick="1m", mechanism=BLOCKS, keys=["a"], zone="Europe/Vienna")
+        listed = next(each for each in client.streams() if each.name == "blocks")
+        assert [level.per for level in listed.levels] == ["10m", "1h", "1d"]
+        assert all(stage.next is None for level in listed.levels for stage in level.stages)
+        stages = [stage for level in listed.levels for stage in level.stages]
+        assert [(each.status, each.lag_seconds, each.loss) for each in stages] == [
+            ("final", 0, 0.25),
+            ("final", 1200, 0.75),
+            ("provisional", 3600, 1.5),
+            ("final", 6000, 1.75),
+        ]
+
+        def following() -> list[tuple[str, str, str]]:
+            info = client.stream("blocks")
+            return [
+                (each.next.start[11:16], each.next.end[11:16], each.next.published[11:16])
+                for level in info.levels
+                for each in level.stages
+                if each.next is not None
+            ]
+
+        assert following() == [
+            ("23:13", "23:20", "23:20"),
+            ("23:13", "00:00", "00:20"),
+            ("23:13", "00:00", "01:00"),
+            ("23:13", "00:00", "01:40"),
+        ]
+        harness.close_tick(67, name="blocks")  # through 00:20
+        assert client.stream("blocks").published_through == "2023-11-15T00:20:00+01:00"
+        assert following() == [
+            ("00:20", "00:30", "00:30"),
+            ("00:00", "01:00", "01:20"),
+            ("23:13", "00:00", "01:00"),
+            ("23:13", "00:00", "01:40"),
+        ]
+        assert client.stream("doors").levels == ()
+
+
+def test_what_is_next_comes_then(harness: Harness) -> None:
+    """A figure that is announced for a time is there then, and not a tick before."""
+    with harness.client() as client:
+        client.create("blocks", tick="1m", mechanism=BLOCKS, keys=["a"], zone="Europe/Vienna")
+        for _ in range(4):
+            stage = client.stream("blocks").levels[1].stages[0].next
+            assert stage is not None
+            due = int(datetime.fromisoformat(stage.published).timestamp()) // 60 - 1
+            last = harness.stream("blocks").last_tick
+            assert last is not None
+            harness.close_tick(due - last - 1, name="blocks")
+            assert stage.published not in [row.published for row in client.figures("blocks", "1h")]
+            harness.close_tick(name="blocks")
+            row = next(
+                row for row in client.figures("blocks", "1h") if row.published == stage.published
+            )
+            assert (row.start, row.end) == (stage.start, stage.end)
+
+
+def test_the_curve_names_what_causes_each_step(harness: Harness) -> None:
+    harness.create("blocks", mechanism=BLOCKS)
+    path = "/v1/streams/{}/privacy"
+    curve = harness.request("GET", path.format("blocks"), token=harness.admin).json()["curve"]
+    causes = {each["age_seconds"]: each["cause"] for each in curve if each["cause"]}
+    assert causes == {
+        60: "figures per 10m",
+        1200: "figures per 1h",
+        3600: "figures per 1d (provisional)",
+        6000: "figures per 1d (final)",
+    }
+    losses = [each["loss"] for each in curve]
+    grown = [now["age_seconds"] for was, now in pairwise(curve) if now["loss"] > was["loss"]]
+    assert losses == sorted(losses) and grown == [1200, 3600, 6000]
+    curve = harness.request("GET", path.format("doors"), token=harness.admin).json()["curve"]
+    assert {each["cause"] for each in curve} == {None}
 
 
 def test_a_late_stream_and_a_wrong_clock_show(harness: Harness) -> None:

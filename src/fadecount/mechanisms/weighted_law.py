@@ -45,15 +45,15 @@ _LARGEST_GRID = 1 << 15
 _SLACK, _SMOOTH_SLACK = 1e-11, 1e-7
 _SMALLEST_EXACT = 1e-6
 _MOST_KNOWN = 1 << 12
-_NEGLIGIBLE = 60.0
+_NEGLIGIBLE, _SMOOTH_NEGLIGIBLE = 60.0, 25.0
 _ROOM = 1 << 22
 """How many factors of the transforms are looked at in one go."""
 _SMOOTH = 1 << 12
 """How many standard deviations of the added normal variable the farthest sum is away."""
 _PHI_3 = 0.99865010196837
 _SMOOTH_SIZE = 1 << 20
-_SMOOTH_TURNS = 10_432
-"""Beyond it the transform of the normal variable is below exp(-32)."""
+_SMOOTH_TURNS = 7_424
+"""Beyond it the transform of the normal variable is below exp(-16), and 2e-9 in all."""
 
 _known: dict[tuple[Law, float], float] = {}
 
@@ -101,7 +101,11 @@ def _quantiles(laws: list[Law], beta: float) -> Numbers:
             scales[row, column] = scale_of(budget, 0)
     if beta < _SMALLEST_EXACT:
         return np.asarray(chernoff(weights, scales, counts, beta))
-    order = np.argsort(-counts * (weights * scales) ** 2, axis=1)  # the widest first
+    spread = counts * scales**2
+    widest = np.argmax(spread * weights**2, axis=1)
+    spread *= np.sin(math.pi * weights) ** 2  # where the widest repeats itself, these do not
+    spread[np.arange(len(laws)), widest] = np.inf
+    order = np.argsort(-spread, axis=1)
     weights, scales, counts = (
         np.take_along_axis(each, order, axis=1) for each in (weights, scales, counts)
     )
@@ -133,8 +137,8 @@ def _inverted(
     """For each row the smallest number ``q`` of grid units with enough of the law in ``-q .. q``.
 
     The law modulo ``size`` is a sum of as many cosines, and that of ``-q .. q`` one of Dirichlet
-    kernels, or of their limit if the sum is smooth. Few factors are above exp(-60); the others are
-    left out, and ``q`` is found by bisection. Term by term, fewer factors are left.
+    kernels, or of their limit if the sum is smooth. Most factors are negligible: they are left out,
+    and ``q`` is found by bisection. Term by term, fewer factors are left.
     """
     smooth = size == _SMOOTH_SIZE
     turns = np.arange(_SMOOTH_TURNS if smooth else size // 2 + 1)
@@ -148,12 +152,13 @@ def _inverted(
     pairs, which = np.unique([units[:, 0], spans[:, 0]], axis=1, return_inverse=True)
     widest = logarithms_of(pairs[0][:, None], pairs[1][:, None], turns)
     logarithms = normal + counts[:, :1] * widest[which]
-    rows, turns = np.nonzero(logarithms < _NEGLIGIBLE)
+    negligible = _SMOOTH_NEGLIGIBLE if smooth else _NEGLIGIBLE
+    rows, turns = np.nonzero(logarithms < negligible)
     logarithms = logarithms[rows, turns]
     for column in range(1, units.shape[1]):
         each = logarithms_of(units[rows, column], spans[rows, column], turns)
         logarithms += counts[rows, column] * each
-        kept = logarithms < _NEGLIGIBLE
+        kept = logarithms < negligible
         rows, turns, logarithms = rows[kept], turns[kept], logarithms[kept]
     factors = np.exp(-logarithms) * np.where((turns > 0) & (2 * turns < size), 2.0, 1.0) / size
     kernel = turns * (math.pi / size)

@@ -231,6 +231,7 @@ class _Calls(Generic[Http]):
         *,
         key: str | None = None,
         together: bool = False,
+        cumulative: bool = False,
         since: str | None = None,
         until: str | None = None,
         as_of: str | None = None,
@@ -239,11 +240,12 @@ class _Calls(Generic[Http]):
         begin in [``since``, ``until``), oldest first; or with ``total`` the total after each tick,
         as it was published then. By default what people read first.
 
-        Times are ISO 8601 with a zone. ``together`` gives the sums over all keys, ``as_of`` what
-        was public at a time.
+        Times are ISO 8601 with a zone. ``together`` gives the sums over all keys, ``cumulative``
+        the total up to the end of each slot, ``as_of`` what was public at a time.
         """
         query = {"per": per, "key": key, "since": since, "until": until, "as_of": as_of}
-        pages = {**query, **_together(together), "limit": str(_PAGE)}
+        chosen = {"together": _true(together), "cumulative": _true(cumulative)}
+        pages = {**query, **chosen, "limit": str(_PAGE)}
         figures: list[PublishedFigure] = []
         cursor: str | None = None
         while True:
@@ -266,7 +268,7 @@ class _Calls(Generic[Http]):
     ) -> Steps[list[PublishedFigure]]:
         """The total of each key since the stream began, up to a time (by default now). See
         :meth:`figures`."""
-        query = {"key": key, "at": at, "as_of": as_of, **_together(together)}
+        query = {"key": key, "at": at, "as_of": as_of, "together": _true(together)}
         return _figures((yield from self._exchange("GET", f"{_path(name)}/total", query)))
 
     @_Call
@@ -281,7 +283,7 @@ class _Calls(Generic[Http]):
     ) -> Steps[list[PublishedFigure]]:
         """The count of each key in the slot that is not over: so far today, for ``1d``. See
         :meth:`figures`."""
-        query = {"per": per, "key": key, "as_of": as_of, **_together(together)}
+        query = {"per": per, "key": key, "as_of": as_of, "together": _true(together)}
         return _figures((yield from self._exchange("GET", f"{_path(name)}/so-far", query)))
 
     @_Call
@@ -497,5 +499,5 @@ def _figures(page: Mapping[str, Any]) -> list[PublishedFigure]:
     return [PublishedFigure(**each) for each in page["figures"]]
 
 
-def _together(together: bool) -> dict[str, str]:
-    return {"together": "true"} if together else {}
+def _true(choice: bool) -> str | None:
+    return "true" if choice else None

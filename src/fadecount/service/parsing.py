@@ -161,13 +161,7 @@ class FigureQuery(Query, frozen=True, kw_only=True):
 class TotalQuery(FigureQuery, frozen=True, kw_only=True):
     """The total up to when."""
 
-    at: (
-        Annotated[
-            str,
-            Meta(description=f"{_TIME}, or several with commas between; what happened before it"),
-        ]
-        | None
-    ) = None
+    at: Annotated[Time, Meta(description=f"{_TIME}; what happened before it")] | None = None
 
 
 class SoFarQuery(FigureQuery, frozen=True, kw_only=True):
@@ -193,6 +187,9 @@ class FiguresQuery(SoFarQuery, frozen=True, kw_only=True):
         None
     )
     until: Annotated[Time, Meta(description=f"{_TIME}; slots that begin before")] | None = None
+    cumulative: Annotated[
+        bool, Meta(description="true for the total up to the end of each slot, or false")
+    ] = False
     limit: Annotated[int, _limit(MOST_ROWS)] = 1000
     cursor: (
         Annotated[

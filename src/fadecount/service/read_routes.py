@@ -14,10 +14,10 @@ from functools import partial
 from typing import Any
 from urllib.parse import parse_qsl, urlencode
 
-import msgspec
 import numpy as np
 
 from fadecount.durations import UNITS, format_duration, parse_duration
+from fadecount.errors import ParameterError
 from fadecount.service.answers import PrivacyCurve, PrivacyLosses, StreamPage
 from fadecount.service.fading_curve import FadingCurve
 from fadecount.service.http import Answer, Call, Tagged, tagged_json, wants_csv
@@ -27,7 +27,6 @@ from fadecount.service.parsing import (
     PrivacyQuery,
     SoFarQuery,
     StreamsQuery,
-    Time,
     length_of,
 )
 from fadecount.service.problems import bad_request, not_found, refusing
@@ -75,8 +74,6 @@ class ReadContext:
     def unchanged(self, stream: PublicStream) -> int:
         """For how many seconds figures cannot change: until the open tick is over, which is public.
         A second less, so that nobody who hears of the change has an answer from before."""
-        if stream.last_tick is None:
-            return 0
         due = self.clock.until(stream.ticks.start_seconds(stream.last_tick + 2))
         return max(0, min(LONGEST_UNCHANGED, int(due) - 1))
 
@@ -178,11 +175,13 @@ class Asked:
     query: Any
     per: str
     as_of: int | None
+    keys: Sequence[str | None]
+    """The names of the columns of figures; None for the sum over all keys."""
     positions: Sequence[int]
 
     def table(self, figures: Figures) -> Table:
         """The rows of the keys that were asked for."""
-        return figures_table(figures, self.stream.keys, self.positions)
+        return figures_table(figures, self.keys, self.positions)
 
 
 async def _answered(
@@ -205,17 +204,18 @@ def _page(
     """What was asked for, with what one must know of it."""
     query: FigureQuery = call.query
     per = _per(stream, query, ask is _so_far) if isinstance(query, SoFarQuery) else TOTAL
-    positions, as_of = _positions(stream, query), _vintage(stream, query.as_of)
+    as_of, positions = _vintage(stream, query.as_of), _positions(stream, query)
     published, following = stream.published(reader), None
-    if published is None:
+    if not published.steps:
         table = figures_table(no_figures(0), ())
     else:
         asked = Asked(
             stream=stream,
-            published=published,
+            published=published.together() if query.together else published,
             query=query,
             per=per,
             as_of=as_of,
+            keys=(None,) if query.together else stream.keys,
             positions=positions,
         )
         table, following = ask(asked)
@@ -251,19 +251,26 @@ def _figures(asked: Asked) -> tuple[Table, str | None]:
     width = max(1, len(asked.positions))
     most = max(1, min(query.limit // width + 2, MOST_CELLS // len(stream.keys)))
     if asked.per == TOTAL:
+        if query.cumulative:
+            raise bad_request("bad_query", "per must be a length where cumulative is true")
         if first is not None:
             stream.require_kept(first)
-        first = max(stream.first_tick or 0, published.first_tick if first is None else first)
+        first = max(stream.first_tick, published.first_tick if first is None else first)
         pieces = published.running(since=first, until=min(end, first + most), as_of=asked.as_of)
-        figures = Figures.joined([no_figures(len(stream.keys)), *pieces])
+        figures = Figures.joined([no_figures(len(asked.keys)), *pieces])
         begins = list(range(first, first + len(figures) + 1))
     else:
-        with refusing("bad_query", _lengths(stream)):
+        with refusing("bad_query", _lengths(stream), (ParameterError,)):
             figures = published.figures(
-                asked.per, since=first, until=end, as_of=asked.as_of, most=most
+                asked.per,
+                since=first,
+                until=end,
+                as_of=asked.as_of,
+                most=most,
+                cumulative=query.cumulative,
             )
-        edges = [*figures.starts.tolist(), *figures.ends[-1:].tolist()]
-        begins = [stream.ticks.at(edge) for edge in edges]
+        begin = published.first_tick if first is None else first
+        begins = [begin, *(stream.ticks.at(end) for end in figures.ends.tolist())]
     places = np.flatnonzero(figures.known[:, asked.positions].ravel())
     skipped = int(np.searchsorted(places, skip))
     following = None
@@ -281,21 +288,21 @@ def _total(asked: Asked) -> tuple[Table, str | None]:
     if at is None:
         return asked.table(published.total(as_of=asked.as_of)), None
     began = asked.stream.ticks.local(published.first_tick)
-    with refusing("bad_query", f"at must be times from {began} on, where the stream began"):
-        times = [msgspec.convert(each, Time, strict=False) for each in at.split(",")]
-        ticks = [asked.stream.ticks.at(time.timestamp()) for time in times]
-        return asked.table(published.totals(ticks, as_of=asked.as_of)), None
+    tick = _tick(asked.stream, at, "at")
+    detail = f"at must be {began} or later, where the stream began"
+    with refusing("bad_query", detail, (ParameterError,)):
+        return asked.table(published.totals([tick], as_of=asked.as_of)), None
 
 
 def _so_far(asked: Asked) -> tuple[Table, str | None]:
-    with refusing("bad_query", _lengths(asked.stream)):
+    with refusing("bad_query", _lengths(asked.stream), (ParameterError,)):
         return asked.table(asked.published.so_far(asked.per, as_of=asked.as_of)), None
 
 
 def _positions(stream: PublicStream, query: FigureQuery) -> Sequence[int]:
-    """The positions of the keys that are asked for."""
+    """The positions of the keys that are asked for, among the columns of figures."""
     if query.key is None:
-        return range(len(stream.keys))
+        return range(1 if query.together else len(stream.keys))
     if query.together:
         raise bad_request("bad_query", "together must be false where there is a key")
     if query.key not in stream.positions:
@@ -306,7 +313,7 @@ def _positions(stream: PublicStream, query: FigureQuery) -> Sequence[int]:
 def _vintage(stream: PublicStream, moment: datetime | None) -> int | None:
     """The tick whose beginning is the time as of which figures are wanted."""
     first, through, shown = stream.status.first_tick, stream.through, stream.ticks.local
-    if moment is None or first is None or through is None:
+    if moment is None or through is None:
         return None
     tick = _tick(stream, moment, "as_of")
     if not first <= tick <= through:

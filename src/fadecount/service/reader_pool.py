@@ -55,8 +55,8 @@ class PublicStream:
         """What this takes in memory, about, in bytes."""
         return KEY_BYTES * len(self.keys)
 
-    def published(self, reader: Reader) -> Published | None:
-        """What the stream has published, as of this status; None if that is nothing yet."""
+    def published(self, reader: Reader) -> Published:
+        """What the stream has published, as of this status."""
         return reader.published_of(self.status, self.keys, self.key_steps)
 
     @property
@@ -68,12 +68,12 @@ class PublicStream:
         return self.status.description.ticks
 
     @property
-    def first_tick(self) -> int | None:
+    def first_tick(self) -> int:
         """The first tick as of which nothing was removed."""
         return self.status.shown_from
 
     @property
-    def last_tick(self) -> int | None:
+    def last_tick(self) -> int:
         """The last tick that readers can see."""
         return self.status.published_tick
 
@@ -81,12 +81,11 @@ class PublicStream:
     def through(self) -> int | None:
         """The tick at whose beginning everything was public that readers can see; None if that is
         nothing."""
-        last = self.last_tick
-        return None if last is None or not self.status.published_steps else last + 1
+        return self.last_tick + 1 if self.status.published_steps else None
 
     def require_kept(self, tick: int) -> None:
         """Refuse a tick before which figures were removed that were public then."""
-        if self.status.kept and tick < (self.first_tick or 0):
+        if self.status.kept and tick < self.first_tick:
             raise removed()
 
 

@@ -36,9 +36,9 @@ from fadecount.service.settings import Clock, Limits
 from fadecount.service.tokens import Tokens
 from fadecount.streams import Batch, Description, Intake, Store, Stream
 from fadecount.streams.audit_log import AuditLogError
-from fadecount.streams.clock import ClockGuard, ClockState
+from fadecount.streams.clock import ClockState, read_clock
 from fadecount.streams.figures import CELLS, Closed
-from fadecount.streams.inputs import Acceptance, accept_together
+from fadecount.streams.inputs import Acceptance, Events, accept_together
 from fadecount.streams.stream import close_together
 
 log = logging.getLogger("fadecount.service")
@@ -93,7 +93,6 @@ class Leader:
         self.changed: set[str] = set()
         """Streams that have published a tick, or about which something else that is public has
         changed, since somebody looked here."""
-        self._guard = ClockGuard()
         self._reader = store.reader()
         self.tokens = Tokens(self._reader.database, store.audit_log.record)
         self._streams: dict[str, Stream] = {}
@@ -189,8 +188,7 @@ class Leader:
         heapq.heappush(self._queue, (self._end(stream), id(stream), stream))
 
     def _end(self, stream: Stream) -> float:
-        tick, ticks = stream.open_tick, stream.description.ticks
-        return ticks.start_seconds((ticks.at(self._clock.now()) if tick is None else tick) + 1)
+        return stream.description.ticks.start_seconds(stream.open_tick + 1)
 
     def _forget(self, name: str) -> None:
         """Drop everything in memory about a stream."""
@@ -320,7 +318,7 @@ class Leader:
         leader, clients must send the events again.
         """
         outcomes: dict[str, list[bool | Problem] | Problem] = {}
-        checked: dict[str, list[Batch | Problem]] = {}
+        checked: dict[str, list[Events | Problem]] = {}
         acceptances: list[Acceptance] = []
         for name, sent in wanted.items():
             try:
@@ -329,16 +327,16 @@ class Leader:
                 outcomes[name] = problem
                 continue
             checked[name] = [_checked(intake, events, batch_id) for events, batch_id in sent]
-            batches = [each for each in checked[name] if isinstance(each, Batch)]
+            events = [each for each in checked[name] if isinstance(each, Events)]
             ahead, ticks = self._halted.get(name) == "clock ahead", intake.description.ticks
-            acceptances.append(Acceptance(intake, batches, None if ahead else ticks.at(now)))
+            acceptances.append(Acceptance(intake, events, None if ahead else ticks.at(now)))
         for name, accepted in zip(checked, accept_together(acceptances), strict=True):
             if isinstance(accepted, FadecountError):
                 outcomes[name] = self._not_accepted(name, accepted)
             else:
-                counted = iter(accepted)
+                fresh = iter(accepted.fresh)
                 outcomes[name] = [
-                    each if isinstance(each, Problem) else next(counted) for each in checked[name]
+                    each if isinstance(each, Problem) else next(fresh) for each in checked[name]
                 ]
         return outcomes
 
@@ -401,7 +399,7 @@ class Leader:
         """Go on with streams for which the clock is right again."""
         for name in [name for name, why in self._halted.items() if why == "clock ahead"]:
             stream = self._streams[name]
-            reading = self._guard.read(stream.description.ticks, stream.open_tick, now)
+            reading = read_clock(stream.description.ticks, stream.open_tick, now)
             if reading.state is not ClockState.AHEAD:
                 del self._halted[name]
                 log.warning("stream %s goes on: the clock is right again", name)
@@ -412,7 +410,7 @@ class Leader:
         behind = False
         if self._queue:
             stream = self._queue[0][-1]
-            reading = self._guard.read(stream.description.ticks, stream.open_tick, now)
+            reading = read_clock(stream.description.ticks, stream.open_tick, now)
             behind = reading.state is ClockState.BEHIND
             if behind and not self._behind:
                 log.error("stream %s waits: %s", stream.description.name, reading.text)
@@ -439,15 +437,14 @@ class Leader:
         """The ticks of a stream to close now: those that are over, or the first of them if there
         are very many."""
         name, tick = stream.description.name, stream.open_tick
-        reading = self._guard.read(stream.description.ticks, tick, now)
+        reading = read_clock(stream.description.ticks, tick, now)
         if reading.state is ClockState.AHEAD:
             log.error("stream %s stops: %s", name, reading.text)
             self._halted[name] = "clock ahead"
         if reading.due is None:
             return range(0)
-        begin = reading.due if tick is None else tick
         most = min(MOST_TICKS_AT_ONCE, max(1, CELLS // stream.status.width), _steps_left(stream))
-        due = range(begin, min(reading.due + 1, begin + most))
+        due = range(tick, min(reading.due + 1, tick + most))
         if not due:
             self._halt(name, "ended")
             log.info("stream %s has ended: its mechanism was made for as many ticks", name)
@@ -510,8 +507,8 @@ def _steps_left(stream: Stream) -> int:
     return MOST_TICKS_AT_ONCE if horizon is None else horizon - stream.status.steps
 
 
-def _checked(intake: Intake, events: SentEvents, batch_id: str | None) -> Batch | Problem:
-    """The sent events as a batch, or the refusal; its message describes the stream, never
+def _checked(intake: Intake, events: SentEvents, batch_id: str | None) -> Events | Problem:
+    """The sent events as they are accepted, or the refusal; its message describes the stream, never
     values."""
     unit = intake.description.unit
     if (events.person is not None) != (unit.of == "person"):
@@ -529,14 +526,13 @@ def _checked(intake: Intake, events: SentEvents, batch_id: str | None) -> Batch 
     largest = None if events.single else events.largest_amount
     batch = Batch(counts=events.counts, id=batch_id, person=events.person, largest_amount=largest)
     try:
-        intake.check(batch)
+        return intake.checked(batch)
     except InputError:
         detail = (
             "every key must be declared, and counts within bounds; nothing of this request was"
             " counted; declare the key, or send its events under a declared one such as other"
         )
         return bad_request("unknown_key", detail)
-    return batch
 
 
 @dataclass(slots=True)

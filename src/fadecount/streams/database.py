@@ -21,7 +21,7 @@ TABLES: Mapping[str, str] = {
     "about": "name TEXT PRIMARY KEY, value TEXT NOT NULL",
     "streams": """
         id {identity}, name TEXT NOT NULL UNIQUE, uid TEXT NOT NULL, description TEXT NOT NULL,
-        first_tick BIGINT, last_tick BIGINT, published_tick BIGINT, steps BIGINT NOT NULL,
+        first_tick BIGINT NOT NULL, last_tick BIGINT NOT NULL, published_tick BIGINT NOT NULL,
         width BIGINT NOT NULL, commit_id TEXT NOT NULL, previous_commit_id TEXT,
         forks TEXT NOT NULL, secret {bytes} NOT NULL, digest {bytes} NOT NULL,
         ahead {bytes} NOT NULL, midnights TEXT, voids TEXT NOT NULL, retain_seconds BIGINT,

@@ -23,7 +23,7 @@ from fadecount.durations import UNITS
 from fadecount.errors import RemovedError, StoreError, bad_parameter
 from fadecount.mechanisms import ANNOUNCED, Blocks
 from fadecount.mechanisms.noise_law import window_half_widths
-from fadecount.mechanisms.views import Views, half_widths_of_sums, views_of
+from fadecount.mechanisms.views import Views, bounds_of_sums, half_widths_around, views_of
 from fadecount.streams.calendar import BlockCalendar
 from fadecount.streams.description import Description
 from fadecount.streams.figures import FigureRows
@@ -166,11 +166,13 @@ class Published:
         zone: str | None = None,
         news_since: int | None = None,
         most: int | None = None,
+        cumulative: bool = False,
     ) -> Figures:
         """The count of every slot of the length ``per`` (``1h``, ``1d``, ``1w``, ``1mo``) that
         begins in the ticks from ``since`` to before ``until``, or of the first ``most`` of them.
         With ``news_since``, only of those whose figures (or parts of them) became public with that
-        tick or later.
+        tick or later. With ``cumulative``, the total since the stream began up to the end of each
+        slot instead, as it is known now.
 
         A slot that is a block of a level has the published figure, at its latest stage. Any other
         one is computed from the figures that cover it. The slot that is not over yet is partial.
@@ -186,6 +188,8 @@ class Published:
         slots = self._blocks(level, steps) if level is not None else self._slots(per, zone, steps)
         slots = slots.beginning_in(first - self.first_tick, end - self.first_tick)
         slots = slots.chosen(slice(most))
+        if cumulative:
+            return self._windows(self._between(np.zeros_like(slots.ends), slots.ends), steps)
         if news_since is not None:
             slots = slots.chosen(self._settled(level, slots.ends) > news_since - self.first_tick)
         figures = (
@@ -494,6 +498,8 @@ class Published:
     # --------------------------------------------------------------------------------------------
     def _windows(self, slots: _Slots, steps: int | Numbers) -> Figures:
         """The counts of any slots, from what was public after so many steps."""
+        if not len(slots.ends):
+            return self._nothing()
         if isinstance(self.description.mechanism, Blocks):
             parts = [
                 self._from_blocks(
@@ -511,10 +517,11 @@ class Published:
         assert isinstance(mechanism, Blocks)
         assert calendar is not None
         shape = len(slots.ends), self._width
-        values, around = np.zeros(shape, dtype=np.int64), np.zeros(shape, dtype=np.int64)
+        values, bounds, moved = np.zeros(shape, dtype=np.int64), np.zeros(shape), np.zeros(shape)
         known, final = np.zeros(shape, dtype=np.bool_), np.ones(len(slots.ends), dtype=np.bool_)
         partial, published = slots.partial.copy(), np.zeros_like(slots.ends)
-        groups, parts = [*self.key_steps, (len(self.keys), 0)], []
+        groups = [*self.key_steps, (len(self.keys), 0)]
+        parts: list[tuple[Views, int]] = []
         for (position, step), (after, _) in pairwise(groups):
             since = calendar.end(0, step) if step else 0
             begins = np.maximum(slots.begins, since)
@@ -529,25 +536,24 @@ class Published:
             )
             keys = slice(position, after)
             columns = slice(0, 1) if self.summed else keys
-            values[:, columns] += views.values(_Fetched(self, views, keys))
+            counts, added = views.rounded(_Fetched(self, views, keys))
+            values[:, columns] += counts
+            moved[:, columns] += added
             there = since < np.maximum(slots.ends, 1)
             known[:, columns] |= there[:, np.newaxis]
-            if self.summed:
-                parts.append((views, after - position))
-            else:
-                around[:, columns] = np.where(there, views.half_widths(BETA), 0)[:, np.newaxis]
+            parts = [*parts, (views, after - position)] if self.summed else [(views, 1)]
+            if not self.summed or after == len(self.keys):
+                bounds[:, columns] = bounds_of_sums(parts, BETA)[:, np.newaxis]
             final &= views.final
             published = np.maximum(published, views.published)
             if not position:
                 partial |= (views.reached < slots.ends) | (views.begun > slots.begins)
-        if self.summed:
-            around[:, 0] = half_widths_of_sums(parts, BETA)
         ticks = self.description.ticks
         return Figures(
             starts=slots.starts_at,
             ends=slots.ends_at,
             values=values,
-            half_widths=around,
+            half_widths=half_widths_around(bounds, moved),
             known=known,
             status=np.where(final & ~partial, FINAL, PROVISIONAL),
             published=ticks.starts_of(self.first_tick + published),

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Self
 
 from fadecount.streams.database import Database, require_format
 from fadecount.streams.figures import FigureRows, read_figures
-from fadecount.streams.published import Figures, Published, no_figures
+from fadecount.streams.published import Published
 from fadecount.streams.sqlite import SQLiteDatabase
 from fadecount.streams.status import (
     Status,
@@ -69,12 +69,10 @@ class Reader:
         """Whether there is a stream of that name."""
         return bool(self._database.query("SELECT 1 FROM streams WHERE name = ?", (name,)))
 
-    def published(self) -> list[tuple[str, int | None, int]]:
+    def published(self) -> list[tuple[str, int, int]]:
         """(name, last published tick, number of keys) of every stream."""
         rows = self._database.query("SELECT name, published_tick, width FROM streams")
-        return [
-            (name, None if tick is None else int(tick), int(width)) for name, tick, width in rows
-        ]
+        return [(name, int(tick), int(width)) for name, tick, width in rows]
 
     def status(self, name: str) -> Status:
         """What the stream is, and where it is in time."""
@@ -88,8 +86,8 @@ class Reader:
         """The keys of a stream, in order."""
         return read_keys(self._database, self.status(name).id)
 
-    def stream(self, name: str) -> Published | None:
-        """What a stream has published, for questions about it; None if that is nothing yet."""
+    def stream(self, name: str) -> Published:
+        """What a stream has published, for questions about it."""
         status = self.status(name)
         return self.published_of(status, *self.declared(status))
 
@@ -99,10 +97,8 @@ class Reader:
 
     def published_of(
         self, status: Status, keys: tuple[str, ...], steps: Sequence[tuple[int, int]]
-    ) -> Published | None:
-        """What a stream with this status and these keys has published; None if that is nothing."""
-        if status.first_tick is None or not status.published_steps:
-            return None
+    ) -> Published:
+        """What a stream with this status and these keys has published."""
         return Published(
             description=status.description,
             keys=keys,
@@ -115,30 +111,6 @@ class Reader:
             kept=status.kept,
         )
 
-    def figures(
-        self,
-        name: str,
-        *,
-        per: str,
-        zone: str | None = None,
-        since: int | None = None,
-        until: int | None = None,
-        as_of: int | None = None,
-    ) -> Figures:
-        """The counts of a stream per hour, day, week or month: see :meth:`Published.figures`."""
-        published = self.stream(name)
-        if published is None:
-            return no_figures(self.status(name).width)
-        return published.figures(per, since=since, until=until, as_of=as_of, zone=zone)
-
-    def totals(
-        self, name: str, *, since: int | None = None, until: int | None = None
-    ) -> Iterator[Figures]:
-        """The total of a stream after each tick, as it was published then: see
-        :meth:`Published.running`."""
-        published = self.stream(name)
-        return iter(()) if published is None else published.running(since=since, until=until)
-
     def frame(
         self, name: str, *, per: str | None = None, zone: str | None = None
     ) -> polars.DataFrame | pandas.DataFrame:
@@ -147,9 +119,9 @@ class Reader:
         :func:`fadecount.streams.export.published_tables` for ``per`` and the columns."""
         from fadecount.streams.export import joined_table, published_tables, to_frame
 
-        ticks, keys = self.status(name).description.ticks, self.keys(name)
-        tables = published_tables(self.stream(name), keys, per=per, zone=zone)
-        return to_frame(joined_table(tables), zone or ticks.zone)
+        published = self.stream(name)
+        tables = published_tables(published, per=per, zone=zone)
+        return to_frame(joined_table(tables), zone or published.description.ticks.zone)
 
     def deleted(self) -> list[tuple[str, int, int]]:
         """(name, steps released, Unix seconds of the deletion) of every deleted stream that had

@@ -47,7 +47,6 @@ from fadecount.streams.sqlite import SQLiteDatabase
 from fadecount.streams.state import StoredState
 from fadecount.streams.status import (
     Status,
-    description_loss,
     lock_streams,
     read_group,
     read_status,
@@ -107,11 +106,11 @@ class Store:
         description: Description,
         *,
         keys: Iterable[str] = (ONLY_KEY,),
-        start_tick: int | None = None,
+        start_tick: int,
         retain_seconds: int | None = None,
     ) -> Stream:
-        """A new stream. It begins at ``start_tick``, or with the first tick released; keys are
-        public and in this order.
+        """A new stream that begins with ``start_tick``. This and the keys, in this order, are
+        public, so neither may depend on events.
 
         ``retain_seconds`` is how long its releases are kept (see :meth:`retain`); by default for
         ever.
@@ -150,7 +149,7 @@ class Store:
                 raise bad_parameter(what, given, bound, "or choose another group")
         new = Member(
             name=name,
-            loss=description_loss(description),
+            loss=description.loss(),
             tick_seconds=description.ticks.tick_seconds,
         )
         if all(member.name != name for member in before.members):
@@ -161,7 +160,7 @@ class Store:
         self,
         description: Description,
         names: Sequence[str],
-        start_tick: int | None,
+        start_tick: int,
         retain: int | None,
     ) -> None:
         context, database, name = self._context, self._database, description.name
@@ -173,16 +172,14 @@ class Store:
                 remedy = "what was released under it cannot be taken back; choose another name"
                 raise bad_parameter("stream name", name, "never used in this store", remedy)
             claim(context, self._uid, name)
-            before = None if start_tick is None else start_tick - 1
             uid = f"{self._uid}-{unpredictable(8).hex()}"
             row = {
                 "name": name,
                 "uid": uid,
                 "description": description.to_json(),
                 "first_tick": start_tick,
-                "last_tick": before,
-                "published_tick": before,
-                "steps": 0,
+                "last_tick": start_tick - 1,
+                "published_tick": start_tick - 1,
                 "width": len(names),
                 "commit_id": unpredictable(16).hex(),
                 "forks": "[]",
@@ -201,7 +198,7 @@ class Store:
             )
             status = read_status(database, name)
             write_keys(database, status.id, 0, names)
-            state = StoredState(database, context.seal, uid, status.id)
+            state = StoredState(database, context.seal, status)
             state.save(new_machine(description.mechanism, len(names)))
             state.keys = tuple(names)
             state.sign(name)
@@ -282,6 +279,11 @@ class Store:
                 raise ParameterError(
                     f"mechanism must be given to create the stream {name!r}; such as"
                     " fadecount.Gradual(epsilon=0.1)"
+                )
+            if start_tick is None:
+                raise ParameterError(
+                    f"start must be given to create the stream {name!r}: when it begins is public,"
+                    " and must not depend on its first event"
                 )
             description = Description(
                 name=name, mechanism=mechanism, ticks=tick, unit=unit, group=group
@@ -380,7 +382,7 @@ class Store:
         context = self._context
         with self._database.transaction():
             for status in statuses:
-                state = StoredState(self._database, context.seal, status.uid, status.id)
+                state = StoredState(self._database, context.seal, status)
                 state.load(status, None)
                 state.reseal(seal)
                 state.sign(status.description.name)

@@ -4,7 +4,7 @@ import { choices, fill, save } from "./choices.js";
 import { BarChart, LineChart } from "./counts.js";
 import { Fading } from "./fading.js";
 import { SearchList, fade, fillNumber, margin } from "./lists.js";
-import { before, firstNumbers, headlineSlots, lengths, points, ranges, slotNames } from "./slots.js";
+import { before, firstNumbers, headlineSlots, lengths, pointsOf, ranges, slotNames } from "./slots.js";
 import { called, duration, half, length, lengthSeconds, moment, near, number, period, roughly, zoned } from "./words.js";
 
 const TOTAL = "total";
@@ -82,9 +82,10 @@ export class StreamView {
 
   /* Where the rows of the chart come from. */
   get question() {
-    if (this.per === TOTAL) return ["total", { at: points(this.range[1], this.facts).join(",") || this.facts.published_through, ...this.who }];
     const from = this.range[0] === "all" ? {} : { since: before(this.facts, this.range[1]) };
-    return ["figures", { per: this.per, ...from, ...this.who }];
+    if (this.per !== TOTAL) return ["figures", { per: this.per, ...from, ...this.who }];
+    const per = pointsOf(this.range[1], this.facts);
+    return per ? ["figures", { per, cumulative: "true", ...from, ...this.who }] : ["total", this.who];
   }
 
   async load() {
@@ -101,7 +102,7 @@ export class StreamView {
       if (this.reading !== asked) return;
       this.reading = null;
       this.numbers = { ...numbers, wide: wider, total };
-      this.rows = this.per === TOTAL ? [...rows, total].map((row) => ({ ...row, time: row.end })) : rows;
+      this.rows = this.per === TOTAL ? rows.map((row) => ({ ...row, time: Math.min(row.end, Date.parse(facts.published_through)) })) : rows;
     }
     this.paint();
   }
