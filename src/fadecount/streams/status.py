@@ -88,19 +88,19 @@ def read_group(database: Database, description: Description) -> GroupLoss | None
     members: list[Member] = []
     group, unit = wanted, description.protects
     pattern = f'%"group": {{"name": "{wanted.name}"%'
-    for table in ("deleted", "streams"):
+    for table, steps in (("deleted", "steps"), ("streams", "last_tick - first_tick + 1")):
         rows = database.query(
-            f"SELECT name, description, forks, steps FROM {table} WHERE description LIKE ?"  # noqa: S608
+            f"SELECT name, description, forks, {steps} FROM {table} WHERE description LIKE ?"  # noqa: S608
             " ORDER BY name",
             (pattern,),
         )
-        for name, text, forks, steps in rows:
+        for name, text, forks, number in rows:
             other = Description.from_json(name, text)
             if other.group is None or other.group.name != wanted.name:  # _ stands for any letter
                 continue
             if not members:
                 group, unit = other.group, other.protects
-            loss = other.loss(tuple(map(_integer, json.loads(forks))), steps)
+            loss = other.loss(tuple(map(_integer, json.loads(forks))), number)
             members.append(Member(name=name, loss=loss, tick_seconds=other.ticks.tick_seconds))
     return GroupLoss(group=group, unit=unit, members=tuple(members))
 
