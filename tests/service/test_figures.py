@@ -297,7 +297,7 @@ def test_the_same_as_the_reader_gives(hours: Harness) -> None:
     for stream in ("noisy", "blocks"):
         rows = rows_of(hours, f"/v1/streams/{stream}/figures?per=1h")
         with Reader.of_file(hours.storage.folder / "streams.db") as reader:
-            found = reader.figures(stream, per="1h")
+            found = reader.stream(stream).figures("1h")
         assert [row["value"] for row in rows] == found.values.ravel().tolist()
         assert [row["low"] for row in rows] == found.low.ravel().tolist()
         assert [row["high"] for row in rows] == found.high.ravel().tolist()

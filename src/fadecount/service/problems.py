@@ -88,7 +88,7 @@ def too_large(limit: int) -> Problem:
     return Problem(
         413,
         "too_large",
-        f"the body must be at most {limit} bytes, unpacked; send several smaller ones",
+        f"the body must be at most {limit} bytes; send several smaller ones",
     )
 
 

@@ -72,13 +72,11 @@ class ReadContext:
 
     async def stream(self, call: Call) -> PublicStream:
         """The stream of a request."""
-        return await self.pool.stream(call.stream_name, call)
+        return await self.pool.stream(call.stream_name)
 
     def unchanged(self, stream: PublicStream) -> int:
         """For how many seconds figures cannot change: until the open tick is over, which is public.
         A second less, so that nobody who hears of the change has an answer from before."""
-        if stream.last_tick is None:
-            return 0
         due = self.clock.until(stream.ticks.start_seconds(stream.last_tick + 2))
         return max(0, min(LONGEST_UNCHANGED, int(due) - 1))
 
@@ -101,7 +99,7 @@ async def list_streams(context: ReadContext, call: Call) -> Answer:
             return reader.statuses(after=query.cursor, limit=query.limit + 1)
         return [reader.status(only)] if reader.has(only) else []
 
-    statuses = await context.pool.ask(read, call)
+    statuses = await context.pool.ask(read)
     streams = [context.info(each) for each in statuses[: query.limit]]
     following = streams[-1].name if len(statuses) > query.limit else None
     return context.answer(call, tagged_json(StreamPage(streams, next=following)))
@@ -140,7 +138,7 @@ async def get_privacy(context: ReadContext, call: Call) -> Answer:
     # closing other ticks does not change it
     question = ("curve", curve.stream.histories, curve.ahead, call.query)
     make = partial(_privacy, stream, call.query, curve)
-    tagged = await context.pool.read(stream, question, make, call, lasting=True)
+    tagged = await context.pool.read(stream, question, make, lasting=True)
     return context.answer(call, tagged)
 
 
@@ -195,7 +193,7 @@ async def _answered(
     stream, as_csv = await context.stream(call), wants_csv(call)
     make = partial(_page, stream, call, as_csv, ask)
     question = (ask.__name__, as_csv, call.query)
-    tagged = await context.pool.read(stream, question, make, call)
+    tagged = await context.pool.read(stream, question, make)
     return tagged.answer(call, public=context.public, seconds=context.unchanged(stream))
 
 
@@ -211,7 +209,7 @@ def _page(
     per = _per(stream, query, ask is _so_far) if isinstance(query, SoFarQuery) else TOTAL
     as_of, positions = _vintage(stream, query.as_of), _positions(stream, query)
     published, following = stream.published(reader), None
-    if published is None:
+    if not published.steps:
         table = figures_table(no_figures(0), ())
     else:
         asked = Asked(
@@ -258,7 +256,7 @@ def _figures(asked: Asked) -> tuple[Table, str | None]:
     if asked.per == TOTAL:
         if first is not None:
             stream.require_kept(first)
-        first = max(stream.first_tick or 0, published.first_tick if first is None else first)
+        first = max(stream.first_tick, published.first_tick if first is None else first)
         pieces = published.running(since=first, until=min(end, first + most), as_of=asked.as_of)
         figures = Figures.joined([no_figures(len(asked.keys)), *pieces])
         begins = list(range(first, first + len(figures) + 1))
@@ -315,7 +313,7 @@ def _positions(stream: PublicStream, query: FigureQuery) -> Sequence[int]:
 def _vintage(stream: PublicStream, moment: datetime | None) -> int | None:
     """The tick whose beginning is the time as of which figures are wanted."""
     first, through, shown = stream.status.first_tick, stream.through, stream.ticks.local
-    if moment is None or first is None or through is None:
+    if moment is None or through is None:
         return None
     tick = _tick(stream, moment, "as_of")
     if not first <= tick <= through:

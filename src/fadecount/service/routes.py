@@ -26,7 +26,6 @@ from fadecount.service.http import (
     WRITE,
     Answer,
     Call,
-    ClientGone,
     problem_answer,
 )
 from fadecount.service.parsing import LONGEST_ID, Query, parse_query
@@ -124,11 +123,6 @@ WRITING = (
     Route("POST", f"{STREAM}/events", write.post_events, answers.Accepted, WRITER,
           body=parsing.Events, lines=parsing.Event, statuses=(202,), refusals=(409,),
           headers={"Idempotency-Key": IDEMPOTENCY_KEY}),
-    Route("GET", "/v1/tokens", write.list_tokens, answers.TokenList, ADMIN),
-    Route("POST", "/v1/tokens", write.create_token, answers.NewTokenAnswer, ADMIN,
-          body=parsing.NewToken, statuses=(201,)),
-    Route("DELETE", "/v1/tokens/{id}", write.revoke_token, answers.RevokedToken, ADMIN,
-          refusals=(409,)),
 )
 PAGES = (
     Route("GET", "/", operations.get_page, HTML, None, query=None),
@@ -223,7 +217,7 @@ class Application:
                 await reply(answer)
             else:
                 await answer(scope, receive, send_headed)
-        except (ClientGone, ClientDisconnect):
+        except ClientDisconnect:
             return
         except asyncio.CancelledError:  # the service stops before the answer is ready
             await reply(problem_answer(unavailable("the service is ending; send it again")))

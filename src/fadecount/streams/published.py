@@ -11,8 +11,8 @@ what is published.
 from __future__ import annotations
 
 from bisect import bisect_right
-from collections.abc import Iterator, Sequence
-from dataclasses import dataclass, replace
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, field, replace
 from itertools import pairwise
 from typing import Any, Protocol
 
@@ -22,8 +22,7 @@ from numpy.typing import NDArray
 from fadecount.durations import UNITS
 from fadecount.errors import RemovedError, StoreError, bad_parameter
 from fadecount.mechanisms import ANNOUNCED, Blocks
-from fadecount.mechanisms.noise_law import window_half_widths
-from fadecount.mechanisms.views import Views, half_widths_of_sums, views_of
+from fadecount.mechanisms.views import Views, bounds_of_sums, half_widths_around, views_of
 from fadecount.streams.calendar import BlockCalendar
 from fadecount.streams.description import Description
 from fadecount.streams.figures import FigureRows
@@ -102,7 +101,7 @@ class Figures:
         """The status of each slot, in words."""
         return [STATUSES[each] for each in self.status.tolist()]
 
-    def chosen(self, part: slice | NDArray[np.bool_]) -> Figures:
+    def chosen(self, part: slice | NDArray[Any]) -> Figures:
         """Some of the slots."""
         return Figures(**{name: getattr(self, name)[part] for name in self.__slots__})
 
@@ -134,7 +133,9 @@ class Published:
     steps: int
     source: FigureSource
     calendar: BlockCalendar | None = None
-    voids: frozenset[tuple[int, int]] = frozenset()
+    voids: Mapping[tuple[int, int], int] = field(default_factory=dict)
+    """(level, end) of the blocks whose figures are never made, and after which step that was known:
+    views of the time before it stay as they were."""
     key_steps: Sequence[tuple[int, int]] = ((0, 0),)
     kept: tuple[int, ...] = ()
     """For each level the first tick whose figures are still there; empty if all are."""
@@ -497,15 +498,16 @@ class Published:
         if not len(slots.ends):
             return self._nothing()
         if isinstance(self.description.mechanism, Blocks):
+            public = np.broadcast_to(steps, slots.ends.shape)
+            lost = np.searchsorted(sorted(set(self.voids.values())), public)
+            order = np.argsort(lost, kind="stable")  # by what was void then
+            cuts = np.flatnonzero(np.diff(lost[order])) + 1
             parts = [
-                self._from_blocks(
-                    slots.chosen(part), np.broadcast_to(steps, slots.ends.shape)[part]
-                )
-                for part in (
-                    slice(at, at + AT_ONCE) for at in range(0, max(1, len(slots.ends)), AT_ONCE)
-                )
+                self._from_blocks(slots.chosen(some), public[some])
+                for part in np.split(order, cuts)
+                for some in np.split(part, range(AT_ONCE, len(part), AT_ONCE))
             ]
-            return Figures.joined(parts)
+            return Figures.joined(parts).chosen(np.argsort(order, kind="stable"))
         return self._from_totals(slots)
 
     def _from_blocks(self, slots: _Slots, steps: Numbers) -> Figures:
@@ -513,10 +515,13 @@ class Published:
         assert isinstance(mechanism, Blocks)
         assert calendar is not None
         shape = len(slots.ends), self._width
-        values, around = np.zeros(shape, dtype=np.int64), np.zeros(shape, dtype=np.int64)
+        values, bounds, moved = np.zeros(shape, dtype=np.int64), np.zeros(shape), np.zeros(shape)
         known, final = np.zeros(shape, dtype=np.bool_), np.ones(len(slots.ends), dtype=np.bool_)
         partial, published = slots.partial.copy(), np.zeros_like(slots.ends)
-        groups, parts = [*self.key_steps, (len(self.keys), 0)], []
+        latest = steps.max(initial=0)
+        missing = frozenset(void for void, step in self.voids.items() if step < latest)
+        groups = [*self.key_steps, (len(self.keys), 0)]
+        parts: list[tuple[Views, int]] = []
         for (position, step), (after, _) in pairwise(groups):
             since = calendar.end(0, step) if step else 0
             begins = np.maximum(slots.begins, since)
@@ -527,29 +532,28 @@ class Published:
                 steps,
                 calendar=calendar,
                 since=since,
-                missing=self.voids,
+                missing=missing,
             )
             keys = slice(position, after)
             columns = slice(0, 1) if self.summed else keys
-            values[:, columns] += views.values(_Fetched(self, views, keys))
+            counts, added = views.rounded(_Fetched(self, views, keys))
+            values[:, columns] += counts
+            moved[:, columns] += added
             there = since < np.maximum(slots.ends, 1)
             known[:, columns] |= there[:, np.newaxis]
-            if self.summed:
-                parts.append((views, after - position))
-            else:
-                around[:, columns] = np.where(there, views.half_widths(BETA), 0)[:, np.newaxis]
+            parts = [*parts, (views, after - position)] if self.summed else [(views, 1)]
+            if not self.summed or after == len(self.keys):
+                bounds[:, columns] = bounds_of_sums(parts, BETA)[:, np.newaxis]
             final &= views.final
             published = np.maximum(published, views.published)
             if not position:
                 partial |= (views.reached < slots.ends) | (views.begun > slots.begins)
-        if self.summed:
-            around[:, 0] = half_widths_of_sums(parts, BETA)
         ticks = self.description.ticks
         return Figures(
             starts=slots.starts_at,
             ends=slots.ends_at,
             values=values,
-            half_widths=around,
+            half_widths=half_widths_around(bounds, moved),
             known=known,
             status=np.where(final & ~partial, FINAL, PROVISIONAL),
             published=ticks.starts_of(self.first_tick + published),
@@ -558,6 +562,8 @@ class Published:
 
     def _from_totals(self, slots: _Slots) -> Figures:
         """Differences of two running totals; noise that is in both cancels."""
+        if not len(slots.ends):
+            return self._nothing()
         mechanism, delay = self.description.mechanism, self._delay
         begins, ends = (np.where(each > 0, each + delay, 0) for each in (slots.begins, slots.ends))
         steps, places = np.unique(np.concatenate([begins, ends]), return_inverse=True)
@@ -571,10 +577,10 @@ class Published:
             values = np.where(known, values, 0).sum(axis=1, keepdims=True)
             copies = np.stack([(known & ~late).sum(axis=1), late.sum(axis=1)], axis=1)
             pairs = np.stack(starts, axis=1), np.stack((ends, ends), axis=1)
-            around = window_half_widths(mechanism, *pairs, copies=copies)[:, np.newaxis]
+            around = mechanism.half_widths(*pairs, copies=copies)[:, np.newaxis]
             known = copies.sum(axis=1, keepdims=True) > 0
         else:
-            each, whole = (window_half_widths(mechanism, start, ends) for start in starts)
+            each, whole = (mechanism.half_widths(start, ends) for start in starts)
             around = np.where(late, whole[:, np.newaxis], each[:, np.newaxis])
         around[~known] = 0
         ticks = self.description.ticks
