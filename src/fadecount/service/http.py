@@ -37,7 +37,7 @@ SECURITY_HEADERS: Headers = (
 )
 JSON = "application/json"
 
-PIECE_BYTES = 16 * 1024
+PIECE_BYTES = 32 * 1024
 """A larger body is sent in pieces of this size, each after the client has read most of those
 before."""
 
