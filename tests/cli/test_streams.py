@@ -321,3 +321,60 @@ def test_releases_ahead_of_the_clock_make_events_older(
     assert main(["streams", "curve", "doors", *place]) == 0
     losses = {row["age"]: row["loss"] for row in json.loads(capsys.readouterr().out)}
     assert losses[0] >= mechanism.loss(4) > mechanism.loss(0) and losses[24] >= mechanism.loss(28)
+
+
+def test_streams_of_a_group_state_what_they_lose_together(
+    folder: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """The second stream joins by name, and the third would break the promise."""
+    common = [*STORED, "--group", "readers"]
+    limits = ["--group-loss", "1h=20", "--group-loss", "ever=2000"]
+    assert main(["run", "first.csv", *common, *limits, "--output", "one.csv"]) == 0
+    words = "group readers: at most 20 up to 1 hour, 2000 later for one event, by all streams of"
+    assert words in capsys.readouterr().err
+    about = json.loads(Path("one.csv-metadata.json").read_text())["group"]
+    assert about["name"] == "readers" and about["unit"] == "one event"
+    assert about["curve"] == [
+        {"age_seconds": 3600, "loss": 20.0},
+        {"age_seconds": None, "loss": 2000.0},
+    ]
+    named = [*common, "--output", "-"]
+    at = named.index("--name") + 1
+    named[at] = "again"
+    assert main(["run", "first.csv", *named]) == 0
+    capsys.readouterr()
+    assert main(["streams", "show", "pages", "--state", "state"]) == 0
+    shown = capsys.readouterr().out
+    assert "\ngroup: readers: at most 20 up to 1 hour, 2000 later" in shown
+    assert "(again, pages)" in shown
+    assert main(["streams", "show", "pages", "--state", "state", "--json"]) == 0
+    assert json.loads(capsys.readouterr().out)["group"]["streams"] == ["again", "pages"]
+    named[at] = "third"
+    assert main(["run", "first.csv", *named]) == 1
+    said = capsys.readouterr()
+    assert said.out == "" and "must lose at most 20 up to 1 hour, all together" in said.err
+    assert "(the others: again, pages)" in said.err
+
+
+@pytest.mark.parametrize(
+    ("words", "said"),
+    [
+        (["--group-loss", "1y=4"], "--group must be given with --group-loss"),
+        (["--group", "x", "--group-loss", "1y"], "--group-loss must be AGE=LOSS"),
+        (["--group", "x", "--group-loss", "1y=4", "--group-loss", "1y=5"], "each age once"),
+        (["--group", "x"], "group 'x' has no stream yet"),
+    ],
+)
+def test_groups_that_make_no_sense_are_refused(
+    folder: Path, capsys: pytest.CaptureFixture[str], words: list[str], said: str
+) -> None:
+    assert main(["run", "first.csv", *STORED, *words]) in (1, 2)
+    assert said in capsys.readouterr().err
+
+
+def test_a_run_that_keeps_nothing_has_no_group(
+    folder: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    once = [*KEYED, "--epsilon", "0.1", "--group", "x", "--group-loss", "1y=4"]
+    assert main(["run", "first.csv", *once]) in (1, 2)
+    assert "--state or --database must be given with --group" in capsys.readouterr().err

@@ -17,8 +17,9 @@ if TYPE_CHECKING:
 
     from fadecount.mechanisms import Mechanism
     from fadecount.planning import Person
+    from fadecount.service.settings import Storage
     from fadecount.sources import SourceOptions
-    from fadecount.streams import Reader, Store
+    from fadecount.streams import Group, Reader, Store
 
 GIVEN = ("plan", "epsilon", "exponent", "delay")
 """The options that give a mechanism."""
@@ -100,6 +101,7 @@ def add_event_options(parser: argparse.ArgumentParser) -> None:
         group, ("--tick", "LENGTH", "length of a tick: 1m, 1h, 1d, ...", str), required=True
     )
     time = "a file needs it; without it, rows of a pipe count as they arrive"
+    late = "count in the open one (live default), or not (files; next must see no row twice)"
     text = "count undeclared keys under this one (other)"
     group.add_argument("--other", nargs="?", const="other", metavar="NAME", help=text)
     add_options(
@@ -112,10 +114,12 @@ def add_event_options(parser: argparse.ArgumentParser) -> None:
         ("--keys", "A,B,...", "the keys to count, a public list", str),
         ("--keys-file", "FILE", "the keys to count, one per line", str),
         ("--amount", "COL", "column of the amount, a whole number (default: counts 1)", str),
-        ("--max-amount", "N", "largest amount; the noise grows in proportion", int),
+        ("--max-amount", "N", "largest amount: more is cut to it; noise grows in proportion", int),
         ("--person", "COL", "column of a person's id; ids are never stored", str),
         ("--per-person", "N/tick", "rows of a person that count in a tick (default: 1/tick)", str),
         ("--keys-per-person", "K", "count up to N rows under each of up to K keys (1)", int),
+        ("--unique", "COL", "column of a row's id; in a tick each id counts once (files)", str),
+        ("--late", None, f"rows of closed ticks: {late}", ("next", "drop")),
         ("--format", None, "format of the input (a pipe needs it)", ("csv", "jsonl", "parquet")),
         ("--grace", "LENGTH", "live sources: how long to wait for late events", str),
     )
@@ -133,7 +137,7 @@ def source_options(arguments: argparse.Namespace) -> SourceOptions:
     names = ("time", "time_unit", "zone", "key", "other", "amount", "max_amount", "person")
     given = {
         name: getattr(arguments, name)
-        for name in (*names, "keys_per_person", "format", "separator")
+        for name in (*names, "keys_per_person", "unique", "late", "format", "separator")
         if getattr(arguments, name) is not None
     }
     return SourceOptions(
@@ -167,6 +171,31 @@ def _per_person(text: str | None) -> int:
     if not written:
         raise bad_parameter("--per-person", text, "a number of rows per tick", "such as 1/tick")
     return int(written[1])
+
+
+def group_from(arguments: argparse.Namespace) -> Group | None:
+    """Return the group that ``--group`` names, with the promise that ``--group-loss`` gives."""
+    from fadecount.streams.groups import Group
+
+    limits = [limit_from(text, name="--group-loss") for text in arguments.group_loss]
+    if len(dict(limits)) < len(limits):
+        raise ParameterError("--group-loss must name each age once; remove the duplicate")
+    if arguments.group is None:
+        if limits:
+            raise ParameterError("--group must be given with --group-loss; it names the group")
+        return None
+    if not is_stored(arguments):
+        raise ParameterError("--state or --database must be given with --group")
+    return Group.of(arguments.group, dict(limits)) if limits else Group(name=arguments.group)
+
+
+def limit_from(text: str, *, name: str) -> tuple[str, float]:
+    """Return an age, as it is written, and the largest loss up to it."""
+    age, _, loss = text.partition("=")
+    try:
+        return age, float(loss)
+    except ValueError:
+        raise bad_parameter(name, text, "AGE=LOSS", "such as 30d=2") from None
 
 
 def parse_time(text: str, zone: str, *, name: str) -> datetime:
@@ -257,7 +286,6 @@ def add_per_option(parser: argparse._ActionsContainer) -> None:
     add_options(parser, ("--per", "LENGTH", text, str))
 
 
-FILE_NAME = "streams.db"
 STATE_DEFAULT = "FADECOUNT_STATE, else ~/.local/share/fadecount"
 """Where every command looks for a store that is not named, except a run: see
 :func:`place_store`."""
@@ -315,20 +343,27 @@ def is_stored(arguments: argparse.Namespace) -> bool:
     return arguments.state is not None or arguments.database is not None
 
 
+def storage_from(arguments: argparse.Namespace) -> Storage:
+    """Return where the store is, after :func:`place_store`."""
+    from fadecount.service.settings import Storage, default_folder
+
+    return Storage(
+        folder=Path(arguments.state or default_folder()),
+        database=arguments.database,
+        fence=arguments.fence,
+        key_file=arguments.key_file,
+    )
+
+
 def open_store(arguments: argparse.Namespace) -> Store:
     """Return the store for writing."""
-    from fadecount.streams import PostgresStore, SQLiteStore, fence_from, seal_from
+    from fadecount.service import settings
 
-    seal, fence = seal_from(arguments.key_file), fence_from(arguments.fence)
-    if arguments.database is not None:
-        return PostgresStore(arguments.database, fence=fence, seal=seal)
-    return SQLiteStore(Path(arguments.state) / FILE_NAME, fence=fence, seal=seal)
+    return settings.open_store(storage_from(arguments), lock_wait_seconds=5.0)
 
 
 def open_reader(arguments: argparse.Namespace) -> Reader:
     """Return the reader of the published releases of the store."""
-    from fadecount.streams import Reader
+    from fadecount.service import settings
 
-    if arguments.database is not None:
-        return Reader.of_server(arguments.database)
-    return Reader.of_file(Path(arguments.state) / FILE_NAME)
+    return settings.open_reader(storage_from(arguments))

@@ -29,6 +29,7 @@ from fadecount.cli._options import (
     JSON_OPTION,
     TICK_OPTION,
     add_options,
+    limit_from,
     person_from,
     tick_seconds_from,
 )
@@ -145,12 +146,13 @@ def _wishes(arguments: argparse.Namespace, tick: int | None) -> dict[str, Any]:
     for name in ("horizon", "delay"):
         if getattr(arguments, name) is not None:
             wishes[name] = steps_or_duration(getattr(arguments, name))
-    limits = [_limit_from(text) for text in arguments.loss]
-    if len(dict(limits)) < len(limits):
+    limits = [limit_from(text, name="--loss") for text in arguments.loss]
+    losses = {steps_or_duration(age): loss for age, loss in limits}
+    if len(losses) < len(limits):
         raise ParameterError("--loss must name each age once; remove the duplicate")
     return {
         **wishes,
-        "loss": dict(limits) or None,
+        "loss": losses or None,
         "tick": tick,
         "person": _person(arguments, tick),
     }
@@ -165,14 +167,6 @@ def _person(arguments: argparse.Namespace, tick: int | None) -> Person | None:
     if person is None:
         raise ParameterError("--per-person must be given with --keys-per-person; such as 1/tick")
     return replace(person, keys=arguments.keys_per_person)
-
-
-def _limit_from(text: str) -> tuple[int | str, float]:
-    age, _, loss = text.partition("=")
-    try:
-        return steps_or_duration(age), float(loss)
-    except ValueError:
-        raise bad_parameter("--loss", text, "AGE=LOSS", "such as 30d=2") from None
 
 
 def steps_or_duration(text: str) -> int | str:

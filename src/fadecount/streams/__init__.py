@@ -6,11 +6,12 @@ import importlib
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from fadecount.streams.clock import ClockGuard, ClockReading, ClockState
+    from fadecount.streams.clock import ClockReading, ClockState, read_clock
     from fadecount.streams.description import Description
     from fadecount.streams.fence import Fence, FileFence, ServerFence, fence_from
     from fadecount.streams.figures import Closed, FigureRows
     from fadecount.streams.forks import StreamLoss
+    from fadecount.streams.groups import Group, GroupLoss
     from fadecount.streams.inputs import Batch, Intake, ReadPosition
     from fadecount.streams.published import Figures, Published
     from fadecount.streams.reader import Reader
@@ -23,10 +24,11 @@ if TYPE_CHECKING:
 
 _NAMES = {
     "figures": ("Closed", "FigureRows"),
-    "clock": ("ClockGuard", "ClockReading", "ClockState"),
+    "clock": ("ClockReading", "ClockState", "read_clock"),
     "description": ("Description",),
     "fence": ("Fence", "FileFence", "ServerFence", "fence_from"),
     "forks": ("StreamLoss",),
+    "groups": ("Group", "GroupLoss"),
     "inputs": ("Batch", "Intake", "ReadPosition"),
     "reader": ("Reader",),
     "seal": ("Plain", "Seal", "Sealed", "seal_from"),
@@ -41,7 +43,6 @@ _NAMES = {
 
 __all__ = [
     "Batch",
-    "ClockGuard",
     "ClockReading",
     "ClockState",
     "Closed",
@@ -50,6 +51,8 @@ __all__ = [
     "FigureRows",
     "Figures",
     "FileFence",
+    "Group",
+    "GroupLoss",
     "Intake",
     "Plain",
     "PostgresStore",
@@ -67,6 +70,7 @@ __all__ = [
     "Unit",
     "WindowCalendar",
     "fence_from",
+    "read_clock",
     "seal_from",
 ]
 

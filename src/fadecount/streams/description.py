@@ -3,26 +3,28 @@
 from __future__ import annotations
 
 import json
-import re
 from collections.abc import Container, Iterable
 from dataclasses import dataclass
 from functools import lru_cache
 from typing import Any
 
+from fadecount.durations import format_duration
 from fadecount.errors import ParameterError, StoreError, bad_parameter
 from fadecount.mechanisms import Blocks, Mechanism, require_planned_tick
 from fadecount.streams.calendar import block_lengths
+from fadecount.streams.forks import Forks, StreamLoss
+from fadecount.streams.groups import NAME, Group
 from fadecount.streams.ticks import Ticks
 from fadecount.streams.unit import ONE_EVENT, Unit
 
 ONLY_KEY = "all"
 LONGEST_KEY = 200
-_NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,99}")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Description:
-    """A mechanism, a calendar and the protected unit. The three are fixed when a stream is created.
+    """A mechanism, a calendar, the protected unit, and the group of streams that count the same
+    people, if there is one. All are fixed when a stream is created.
 
     ``mechanism`` states its loss for a change of one count by 1. The losses of the stream are for
     its unit, so they are larger; give ``unit.scaled(mechanism)`` where the mechanism's own promise
@@ -33,9 +35,10 @@ class Description:
     mechanism: Mechanism
     ticks: Ticks
     unit: Unit = ONE_EVENT
+    group: Group | None = None
 
     def __post_init__(self) -> None:
-        if not isinstance(self.name, str) or not _NAME.fullmatch(self.name):
+        if not isinstance(self.name, str) or not NAME.fullmatch(self.name):
             bound = (
                 "1 to 100 letters, digits, dots, hyphens or underscores, beginning with a letter or"
                 " digit"
@@ -55,6 +58,9 @@ class Description:
             raise bad_parameter(
                 "unit", self.unit, "a fadecount.streams.Unit", "such as Unit(of='person', events=3)"
             )
+        if not isinstance(self.group, Group | None):
+            remedy = "such as Group.of('riders', {'1y': 4})"
+            raise bad_parameter("group", self.group, "a fadecount.streams.Group", remedy)
 
     @property
     def levels(self) -> tuple[str, ...]:
@@ -63,6 +69,24 @@ class Description:
         if not isinstance(self.mechanism, Blocks):
             return ()
         return tuple(length.name for length in block_lengths(self.mechanism, self.ticks))
+
+    @property
+    def protects(self) -> str:
+        """Who is protected, whatever counts of them: streams of one group protect the same."""
+        if self.unit.of == "event":
+            return "one event"
+        tick = format_duration(self.ticks.tick_seconds)
+        return f"one person within a tick of {tick} ({self.ticks.zone})"
+
+    def loss(self, forks: Forks = (), steps: int = 0) -> StreamLoss:
+        """What the stream loses about one unit, after so many steps and with other histories."""
+        return StreamLoss(
+            mechanism=self.mechanism,
+            sensitivity=self.unit.per_key,
+            keys=self.unit.keys,
+            forks=forks,
+            steps=steps,
+        )
 
     @property
     def sensitivity(self) -> int:
@@ -75,6 +99,7 @@ class Description:
             "tick_seconds": self.ticks.tick_seconds,
             "zone": self.ticks.zone,
             "unit": self.unit.to_json(),
+            **({} if self.group is None else {"group": self.group.to_json()}),
         }
         return json.dumps({"version": 1, "mechanism": self.mechanism.to_json(), **fields})
 
@@ -82,20 +107,21 @@ class Description:
     def from_json(cls, name: str, text: str) -> Description:
         """A description from JSON text, checked."""
         try:
-            mechanism, ticks, unit = _described(text)
-            return cls(name=name, mechanism=mechanism, ticks=ticks, unit=unit)
+            mechanism, ticks, unit, group = _described(text)
+            return cls(name=name, mechanism=mechanism, ticks=ticks, unit=unit, group=group)
         except (ValueError, KeyError, TypeError, ParameterError) as error:
             raise StoreError("description of a stream is damaged; take an intact copy") from error
 
 
 @lru_cache(maxsize=1024)
-def _described(text: str) -> tuple[Mechanism, Ticks, Unit]:
+def _described(text: str) -> tuple[Mechanism, Ticks, Unit, Group | None]:
     """What a description says, apart from the name. Streams are read often, and many are alike."""
     fields: dict[str, Any] = json.loads(text)
     if fields["version"] != 1:
         raise StoreError("stream was made by another version of fadecount; use that version")
     ticks = Ticks(tick_seconds=fields["tick_seconds"], zone=fields["zone"])
-    return Mechanism.from_json(fields["mechanism"]), ticks, Unit.from_json(fields["unit"])
+    group = None if "group" not in fields else Group.from_json(fields["group"])
+    return Mechanism.from_json(fields["mechanism"]), ticks, Unit.from_json(fields["unit"]), group
 
 
 def checked_keys(names: Iterable[str], taken: Container[str] = ()) -> tuple[str, ...]:

@@ -9,7 +9,6 @@ import os
 import sys
 from collections.abc import Iterable, Iterator, Sequence
 from pathlib import Path
-from types import TracebackType
 from typing import TYPE_CHECKING, Any, Literal, Self, TextIO
 
 import numpy as np
@@ -20,6 +19,8 @@ from fadecount.streams.description import Description
 from fadecount.streams.ticks import iso_times
 
 if TYPE_CHECKING:
+    from fadecount.streams.forks import StreamLoss
+    from fadecount.streams.groups import GroupLoss
     from fadecount.streams.published import Figures, Published
 
 COLUMNS = (
@@ -99,8 +100,9 @@ class FigureWriter:
 
     What the stream is (its protected unit, what a unit loses when, its tick) is in the metadata of
     a Parquet file, and for the other formats in a file beside it whose name ends with
-    ``-metadata.json``. ``kept`` says whether the figures are in a store too, where they can be read
-    if writing fails.
+    ``-metadata.json``. ``loss`` is that of the stream with all its histories (by default with one),
+    ``group`` that of its group. ``kept`` says whether the figures are in a store too, where they
+    can be read if writing fails.
     """
 
     def __init__(
@@ -108,12 +110,14 @@ class FigureWriter:
         output: str | None,
         description: Description,
         *,
+        loss: StreamLoss | None = None,
+        group: GroupLoss | None = None,
         kept: bool = True,
         force: bool = False,
         append: bool = False,
     ) -> None:
         self._stream, self._zone, self._kept = description.name, description.ticks.zone, kept
-        self._description = description
+        self._about = about_stream(description, loss, group)
         self._kind = check_output(output, force=force, append=append)
         self._mode: Literal["a", "w"] = "a" if append else "w"
         self._path = None if output in (None, "-") else Path(str(output))
@@ -158,38 +162,33 @@ class FigureWriter:
                 if self._frames:
                     about = {
                         f"fadecount.{name}": value if isinstance(value, str) else json.dumps(value)
-                        for name, value in about_stream(self._description).items()
+                        for name, value in self._about.items()
                     }
                     frame = _polars().concat(self._frames)
                     frame.write_parquet(self._path, metadata=about)
             elif self._file is not None and self._path is not None:
                 self._file.close()
                 beside = self._path.with_name(f"{self._path.name}-metadata.json")
-                about = about_stream(self._description)
-                beside.write_text(json.dumps(about, ensure_ascii=False, indent=2) + "\n")
+                beside.write_text(json.dumps(self._about, ensure_ascii=False, indent=2) + "\n")
         except OSError as error:
             raise _failed(error, self._path, kept=self._kept) from error
 
     def __enter__(self) -> Self:
         return self
 
-    def __exit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        trace: TracebackType | None,
-    ) -> None:
+    def __exit__(self, *_: object) -> None:
         self.close()
 
 
-def about_stream(description: Description) -> dict[str, Any]:
+def about_stream(
+    description: Description, loss: StreamLoss | None = None, group: GroupLoss | None = None
+) -> dict[str, Any]:
     """What a reader of figures must know of their stream: the protected unit, and by which age it
-    has lost at most how much, with what causes each step."""
-    from fadecount.streams.forks import StreamLoss
+    has lost at most how much, with what causes each step; the same for its group."""
+    from fadecount.streams.groups import NO_GROUP
     from fadecount.streams.published import loss_steps
 
-    unit, ticks = description.unit, description.ticks
-    loss = StreamLoss(mechanism=description.mechanism, sensitivity=unit.per_key, keys=unit.keys)
+    unit, ticks, loss = description.unit, description.ticks, loss or description.loss()
     return {
         "stream": description.name,
         "unit": unit.text,
@@ -204,13 +203,13 @@ def about_stream(description: Description) -> dict[str, Any]:
             }
             for age, cause in loss_steps(description)
         ],
+        "group": NO_GROUP if group is None else group.about(),
         "mechanism": description.mechanism.to_json(),
     }
 
 
 def published_tables(
-    published: Published | None,
-    keys: Sequence[str],
+    published: Published,
     *,
     per: str | None = None,
     since: int | None = None,
@@ -218,7 +217,6 @@ def published_tables(
     as_of: int | None = None,
     zone: str | None = None,
     news_since: int | None = None,
-    positions: Sequence[int] | None = None,
 ) -> Iterator[Table]:
     """What a stream has published, as tables with the columns start, end, key, value, low, high,
     status, partial and published; at least one.
@@ -230,26 +228,24 @@ def published_tables(
     """
     from fadecount.streams.published import no_figures
 
-    if published is None:
-        yield figures_table(no_figures(len(keys)), keys, positions)
-        return
-    per = per or published.default_per
+    keys, per = published.keys, per or published.default_per
     if per != TOTAL:
-        span = {"since": since, "until": until, "as_of": as_of}
-        figures = published.figures(per, zone=zone, news_since=news_since, **span)
-        yield figures_table(figures, keys, positions)
+        figures = published.figures(
+            per, since=since, until=until, as_of=as_of, zone=zone, news_since=news_since
+        )
+        yield figures_table(figures, keys)
         return
-    yield figures_table(no_figures(len(keys)), keys, positions)
+    yield figures_table(no_figures(len(keys)), keys)
     since = since if news_since is None else news_since
     for piece in published.running(since=since, until=until, as_of=as_of):
-        yield figures_table(piece, keys, positions)
+        yield figures_table(piece, keys)
 
 
 def figures_table(
-    figures: Figures, keys: Sequence[str], positions: Sequence[int] | None = None
+    figures: Figures, keys: Sequence[str | None], positions: Sequence[int] | None = None
 ) -> Table:
     """Figures as columns: start, end, key, value, low, high, status, partial, published; without
-    keys that were not declared in time.
+    keys that were not declared in time. The key None is the sum over all of them.
 
     ``positions`` chooses the keys (default: all of them).
     """

@@ -11,8 +11,8 @@ what is published.
 from __future__ import annotations
 
 from bisect import bisect_right
-from collections.abc import Iterator, Sequence
-from dataclasses import dataclass, replace
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, field, replace
 from itertools import pairwise
 from typing import Any, Protocol
 
@@ -101,7 +101,7 @@ class Figures:
         """The status of each slot, in words."""
         return [STATUSES[each] for each in self.status.tolist()]
 
-    def chosen(self, part: slice | NDArray[np.bool_]) -> Figures:
+    def chosen(self, part: slice | NDArray[Any]) -> Figures:
         """Some of the slots."""
         return Figures(**{name: getattr(self, name)[part] for name in self.__slots__})
 
@@ -133,7 +133,9 @@ class Published:
     steps: int
     source: FigureSource
     calendar: BlockCalendar | None = None
-    voids: frozenset[tuple[int, int]] = frozenset()
+    voids: Mapping[tuple[int, int], int] = field(default_factory=dict)
+    """(level, end) of the blocks whose figures are never made, and after which step that was known:
+    views of the time before it stay as they were."""
     key_steps: Sequence[tuple[int, int]] = ((0, 0),)
     kept: tuple[int, ...] = ()
     """For each level the first tick whose figures are still there; empty if all are."""
@@ -164,10 +166,12 @@ class Published:
         as_of: int | None = None,
         zone: str | None = None,
         news_since: int | None = None,
+        most: int | None = None,
     ) -> Figures:
         """The count of every slot of the length ``per`` (``1h``, ``1d``, ``1w``, ``1mo``) that
-        begins in the ticks from ``since`` to before ``until``. With ``news_since``, only of those
-        whose figures (or parts of them) became public with that tick or later.
+        begins in the ticks from ``since`` to before ``until``, or of the first ``most`` of them.
+        With ``news_since``, only of those whose figures (or parts of them) became public with that
+        tick or later.
 
         A slot that is a block of a level has the published figure, at its latest stage. Any other
         one is computed from the figures that cover it. The slot that is not over yet is partial.
@@ -178,8 +182,11 @@ class Published:
         if first >= end:
             return self._nothing()
         level = self._level(per, zone)
+        if level is not None and self.kept:
+            first = max(first, self.kept[level])
         slots = self._blocks(level, steps) if level is not None else self._slots(per, zone, steps)
         slots = slots.beginning_in(first - self.first_tick, end - self.first_tick)
+        slots = slots.chosen(slice(most))
         if news_since is not None:
             slots = slots.chosen(self._settled(level, slots.ends) > news_since - self.first_tick)
         figures = (
@@ -252,10 +259,13 @@ class Published:
     def so_far(self, per: str, *, as_of: int | None = None) -> Figures:
         """The count of the slot of the length ``per`` that is not over yet: so far today for
         ``1d``."""
-        steps = self._steps(as_of)
-        level = self._level(per, None)
-        slots = self._blocks(level, steps) if level is not None else self._slots(per, None, steps)
-        return self._windows(slots.chosen(slice(-1, None)), steps)
+        steps, level = self._steps(as_of), self._level(per, None)
+        open_too = steps + 1  # the tick that is open is in the slot, and not counted
+        slots = (
+            self._blocks(level, open_too) if level is not None else self._slots(per, None, open_too)
+        ).chosen(slice(-1, None))
+        ends = np.minimum(slots.ends, steps - self._delay)
+        return self._windows(replace(slots, ends=ends, partial=np.ones_like(slots.partial)), steps)
 
     def window(self, first: int, end: int, *, as_of: int | None = None) -> Figures:
         """The count of the ticks from ``first`` to before ``end``, of which what is published
@@ -306,7 +316,10 @@ class Published:
         earliest, end = self.first_tick + self._earliest(), self.first_tick + self.steps
         if not earliest <= as_of <= end:
             bound = f"from {shown(earliest)} to {shown(end)}"
-            remedy = "later figures are not public yet, and of earlier ones some were removed"
+            remedy = "later figures are not public yet"
+            if as_of < earliest:
+                removed = earliest > self.first_tick
+                remedy = "earlier figures were removed" if removed else "the stream begins there"
             raise bad_parameter("as_of", shown(as_of), bound, remedy)
         return as_of - self.first_tick
 
@@ -459,32 +472,42 @@ class Published:
     def _read(
         self, level: int, stage: int, first: int, end: int
     ) -> Iterator[tuple[Numbers, Numbers]]:
-        """The figures of the blocks in the positions ``first + 1 .. end``: ends and values."""
+        """The figures of the blocks in the positions ``first + 1 .. end``: ends and values. All of
+        them must be there, but for those of void blocks; announced differences are looked up one by
+        one (:meth:`_Fetched.at`)."""
         calendar = self.calendar
         assert calendar is not None
         begin = self.first_tick
+        void = sum(number == level and first < at <= end for number, at in self.voids)
+        lacking = calendar.count(level, first, end) - void
         for row in self.source.rows(level, stage, begin + first, begin + end):
             ends = calendar.edges(level, row.first_tick - begin, row.end_tick - begin)
             if len(ends) != len(row.values):
                 raise _incomplete()
             part = slice(*np.searchsorted(ends, [first, end], side="right").tolist())
             if part.start < part.stop:
+                lacking -= part.stop - part.start
                 yield ends[part], row.values[part]
+        if lacking > 0 and stage != ANNOUNCED:
+            raise _incomplete()
 
     # Views
     # --------------------------------------------------------------------------------------------
     def _windows(self, slots: _Slots, steps: int | Numbers) -> Figures:
         """The counts of any slots, from what was public after so many steps."""
+        if not len(slots.ends):
+            return self._nothing()
         if isinstance(self.description.mechanism, Blocks):
+            public = np.broadcast_to(steps, slots.ends.shape)
+            lost = np.searchsorted(sorted(set(self.voids.values())), public)
+            order = np.argsort(lost, kind="stable")  # by what was void then
+            cuts = np.flatnonzero(np.diff(lost[order])) + 1
             parts = [
-                self._from_blocks(
-                    slots.chosen(part), np.broadcast_to(steps, slots.ends.shape)[part]
-                )
-                for part in (
-                    slice(at, at + AT_ONCE) for at in range(0, max(1, len(slots.ends)), AT_ONCE)
-                )
+                self._from_blocks(slots.chosen(some), public[some])
+                for part in np.split(order, cuts)
+                for some in np.split(part, range(AT_ONCE, len(part), AT_ONCE))
             ]
-            return Figures.joined(parts)
+            return Figures.joined(parts).chosen(np.argsort(order, kind="stable"))
         return self._from_totals(slots)
 
     def _from_blocks(self, slots: _Slots, steps: Numbers) -> Figures:
@@ -495,6 +518,8 @@ class Published:
         values, bounds, moved = np.zeros(shape, dtype=np.int64), np.zeros(shape), np.zeros(shape)
         known, final = np.zeros(shape, dtype=np.bool_), np.ones(len(slots.ends), dtype=np.bool_)
         partial, published = slots.partial.copy(), np.zeros_like(slots.ends)
+        latest = steps.max(initial=0)
+        missing = frozenset(void for void, step in self.voids.items() if step < latest)
         groups = [*self.key_steps, (len(self.keys), 0)]
         parts: list[tuple[Views, int]] = []
         for (position, step), (after, _) in pairwise(groups):
@@ -507,7 +532,7 @@ class Published:
                 steps,
                 calendar=calendar,
                 since=since,
-                missing=self.voids,
+                missing=missing,
             )
             keys = slice(position, after)
             columns = slice(0, 1) if self.summed else keys
@@ -537,6 +562,8 @@ class Published:
 
     def _from_totals(self, slots: _Slots) -> Figures:
         """Differences of two running totals; noise that is in both cancels."""
+        if not len(slots.ends):
+            return self._nothing()
         mechanism, delay = self.description.mechanism, self._delay
         begins, ends = (np.where(each > 0, each + delay, 0) for each in (slots.begins, slots.ends))
         steps, places = np.unique(np.concatenate([begins, ends]), return_inverse=True)
