@@ -27,8 +27,8 @@ from fadecount.service.parsing import (
     FigureQuery,
     PrivacyQuery,
     SoFarQuery,
-    Time,
     StreamsQuery,
+    Time,
     length_of,
 )
 from fadecount.service.problems import bad_request, not_found, refusing
