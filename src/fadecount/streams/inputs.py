@@ -282,7 +282,8 @@ class Intake:
         here."""
         unit, person, largest = self._description.unit, batch.person, batch.largest_amount
         self._check_person(person is not None)
-        counts, keys = _counts(batch), self._keys(batch)
+        counts = [_count(count) for count in batch.counts.values()]
+        keys = self._keys(batch)
         ones = [1] * len(keys)
         if unit.amount > 1 and largest is None:
             self._check_amounts(0, max(counts, default=0))
@@ -620,10 +621,6 @@ def reseal_inputs(database: Database, old: Seal, new: Seal, uid: str, stream: in
 def _parts(wanted: Sequence[bytes]) -> Iterator[Sequence[bytes]]:
     for start in range(0, len(wanted), _ROWS_PER_STATEMENT):
         yield wanted[start : start + _ROWS_PER_STATEMENT]
-
-
-def _counts(batch: Batch) -> list[int]:
-    return [_count(count) for count in batch.counts.values()]
 
 
 def _count(value: int) -> int:
