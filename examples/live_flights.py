@@ -31,7 +31,7 @@ import fadecount as fc
 from fadecount.errors import FadecountError
 from fadecount.service.client import ServiceError
 from fadecount.service.server import configure_logs, serve
-from fadecount.service.settings import FastClock, Settings, Storage, open_store, open_tokens
+from fadecount.service.settings import Clock, Settings, Storage, open_store, open_tokens
 from fadecount.service.tokens import Role
 from fadecount.streams import Description, Ticks
 
@@ -41,6 +41,27 @@ HOUR = 3600
 PROMISE = {"1d": 0.5, "7d": 1.0, "30d": 2.0}
 """What may be lost about one departure, by its age: days are revised a day and a week later."""
 HISTORY_HOURS = 60 * 24
+
+
+class FastClock(Clock):
+    """Time that began at ``start`` when this was made and runs ``speed`` times as fast as real
+    time; ``skip`` jumps ahead."""
+
+    def __init__(self, start: float, speed: float) -> None:
+        self._start, self._speed = start, speed
+        self._began = time.monotonic()
+
+    def now(self) -> float:
+        """Unix seconds of the faster time."""
+        return self._start + (time.monotonic() - self._began) * self._speed
+
+    def until(self, moment: float) -> float:
+        """Real seconds to wait for a moment; 0 if it has passed."""
+        return max(0.0, (moment - self.now()) / self._speed)
+
+    def skip(self, seconds: float) -> None:
+        """Jump ahead."""
+        self._start += seconds
 
 
 def departures() -> tuple[int, NDArray[np.int64]]:

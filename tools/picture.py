@@ -41,7 +41,7 @@ def main(out: Path = PICTURE) -> int:
     left, right = panels
     draw_panels(
         left,
-        joined_table(published_tables(visits.published, (DOOR,), per="1d")),
+        joined_table(published_tables(visits.published, per="1d")),
         (DOOR,),
         bars=True,
         zone=ZONE,

@@ -180,9 +180,9 @@ class BlockAccount(Account):
         hours that they see take long to compute, so these are not looked at every time."""
         with self._site.reader() as reader:
             published = reader.stream(NAME)
-            seen = 0 if published is None else published.steps
+            seen = published.steps
             assert self._confirmed <= seen <= steps, "published steps are missing"
-            if published is not None and views:
+            if seen and views:
                 hours = published.figures("1h")
                 ends = published.first_tick + np.minimum(
                     calendar_of(steps + 100).edges(3, 0, steps + 100), steps

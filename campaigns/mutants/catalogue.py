@@ -428,11 +428,11 @@ MUTANTS = (
         ("tests/streams/test_forks.py",),
     ),
     Mutant(
-        "steps of another first tick",
-        "streams/fence.py",
-        "if status.first_tick is None:",
-        "if False:",
-        ("tests/streams/test_forks.py",),
+        "a stream that begins with its first event",
+        "streams/store.py",
+        "            if start_tick is None:\n                raise",
+        "            start_tick = start_tick or 0\n            if False:\n                raise",
+        ("tests/test_runs.py",),
     ),
     Mutant(
         "the writing thread ends without a sign",
@@ -444,8 +444,8 @@ MUTANTS = (
     ),
     Mutant(
         "a failed rotation keeps its locks",
-        "streams/store.py",
-        "locks.callback(self._database.unlock, status.uid)",
+        "streams/database.py",
+        "held.callback(self.unlock, name)",
         "pass",
         ("tests/streams/test_seal.py",),
     ),
@@ -550,10 +550,10 @@ MUTANTS = (
         ("tests/service/test_writer.py",),
     ),
     Mutant(
-        "waiting batches bounded by number only",
+        "waiting batches not bounded",
         "service/writer.py",
-        "or self._bytes + job.bytes > self._limits.waiting_bytes",
-        "or self._bytes < 0",
+        "full = self._bytes + job.bytes > self._limits.waiting_bytes",
+        "full = self._bytes < 0",
         ("tests/service/test_writer.py",),
     ),
     Mutant(
@@ -687,8 +687,8 @@ MUTANTS = (
     Mutant(
         "a fence that was moved away is written on",
         "streams/fence.py",
-        "return self._identity() == self._file",
-        "return True",
+        "self._database.broken or there != self._connected_to",
+        "self._database.broken",
         ("tests/streams/test_marks.py",),
     ),
     Mutant(
@@ -708,8 +708,8 @@ MUTANTS = (
     Mutant(
         "a backup replaces a file",
         "streams/backup.py",
-        "    if path.exists():\n        raise _exists(path)\n    partial",
-        "    path.unlink(missing_ok=True)\n    partial",
+        "    if path.exists():\n        raise _exists(path)\n    checkpoint",
+        "    path.unlink(missing_ok=True)\n    checkpoint",
         ("tests/streams/test_backup.py",),
     ),
     # The outer side of the service
@@ -763,6 +763,13 @@ MUTANTS = (
         "through > after",
         "through >= after",
         ("tests/service/test_live.py",),
+    ),
+    Mutant(
+        "answers that nobody reads add up",
+        "service/protocol.py",
+        "if cycle.flow.write_paused:",
+        "if False:",
+        ("tests/service/test_slow_clients.py",),
     ),
     Mutant(
         "an answer kept until after it can change",

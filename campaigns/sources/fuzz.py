@@ -22,7 +22,7 @@ from pathlib import Path
 
 from fadecount.errors import FadecountError
 from fadecount.sources import LiveReading, Reason, SourceOptions, SourceReport
-from fadecount.sources.files import count_stream
+from fadecount.sources.files import People, count_stream
 from fadecount.sources.options import Format
 
 CANARY = "kanarie7"
@@ -111,7 +111,8 @@ def _attempt(
     body: bytes, kind: Format, options: SourceOptions, report: SourceReport, *, stop: bool = False
 ) -> dict[tuple[int, int], int] | None:
     try:
-        return count_stream(io.BytesIO(body), "fuzz", kind, options, report, stop=stop)
+        people = People(options)
+        return count_stream(io.BytesIO(body), "fuzz", kind, options, report, people, stop=stop)
     except FadecountError as error:
         _check_error(error)
         return None

@@ -15,7 +15,7 @@ from __future__ import annotations
 import json
 import time
 from abc import abstractmethod
-from collections.abc import Callable, Hashable, Iterator
+from collections.abc import Callable, Hashable, Iterator, Sequence
 from dataclasses import replace
 from datetime import datetime
 from functools import cached_property
@@ -28,10 +28,11 @@ from numpy.typing import NDArray
 
 from fadecount.counters.grid import add_up
 from fadecount.durations import UNITS
-from fadecount.errors import ClockError, ParameterError, bad_parameter
+from fadecount.errors import ClockError, InputError, ParameterError, bad_parameter
 from fadecount.mechanisms import Blocks, Mechanism
 from fadecount.rounding import shown_loss
 from fadecount.sources import (
+    Gate,
     LiveReading,
     Reading,
     SourceOptions,
@@ -51,15 +52,17 @@ from fadecount.streams.forks import StreamLoss
 from fadecount.streams.groups import NO_GROUP, Group, GroupLoss
 from fadecount.streams.machine import count_ticks, new_machine
 from fadecount.streams.published import FiguresInMemory, Published
-from fadecount.streams.status import description_loss
 
 if TYPE_CHECKING:
     import pandas
     import polars
 
-    from fadecount.streams import Reader, Store, Stream
+    from fadecount.streams import Reader, Store, Stream, Ticks
+    from fadecount.streams.status import Status
 
-    Source: TypeAlias = str | Path | BinaryIO | polars.DataFrame | pandas.DataFrame
+    Source: TypeAlias = (
+        str | Path | Sequence[str | Path] | BinaryIO | polars.DataFrame | pandas.DataFrame
+    )
 Row = tuple[int, int, int, bytes]
 """Tick, position of the key, amount, digest of the person."""
 CELLS = 1 << 17
@@ -81,13 +84,14 @@ def run(
     finish: bool = False,
     planned_for_persons: bool = False,
     group: Group | None = None,
+    gate: Gate | None = None,
     clock: Callable[[], float] = time.time,
 ) -> Run:
     """Feed a stream from a source. Iterate over the result to run it; each step yields ticks that
     were closed, with the figures published. ``published`` answers questions about all of them.
 
-    ``source`` is the path of a file, an open binary stream (a pipe), or a data frame of polars or
-    pandas. It is **history** or **live**:
+    ``source`` is the path of a file (or those of several, which are counted as one), an open binary
+    stream (a pipe), or a data frame of polars or pandas. It is **history** or **live**:
 
     - A file, a data frame, or a pipe with a time column, is history. It is read to its end; then
       its ticks are released.
@@ -99,9 +103,9 @@ def run(
 
     ``start`` (for a new stream) and ``until`` say which ticks are released; events outside are left
     out and reported. Without them, a history is released from its first to its last event, which
-    reveals when these happened. Only ticks that are over by the clock are released: figures of
-    later ones would be public before their time. A live stream begins with the tick in which it is
-    started.
+    reveals when these happened; a new stream of a store needs ``start``. Only ticks that are over
+    by the clock are released: figures of later ones would be public before their time. A live
+    stream begins with the tick in which it is started.
 
     When a live source ends, its open ticks stay open for the next run. With ``finish`` they are
     closed up to the current tick, for a stream that ends with its source.
@@ -113,6 +117,9 @@ def run(
     itself: it is used unchanged. ``group`` is for a new stream of a store: the streams that count
     the same people, and their promise.
 
+    ``gate`` is what a history must meet before anything of it is released (by default: half of its
+    rows can be read, and no whole day is missing behind what the stream has published).
+
     Guarantees: each piece is committed before it is yielded, and stopping between two loses
     nothing. Rows that cannot be read are left out one by one. Which ticks are released, and when,
     depends on ``start``, ``until`` and the clock only, wherever these are given. The read position
@@ -120,27 +127,25 @@ def run(
     """
     live, framed = follow or options.time is None, hasattr(source, "columns")
     ticks, path = options.ticks, Path(source) if isinstance(source, str | Path) else None
-    if options.time is None and (follow or framed or path is not None):
+    several = not framed and isinstance(source, Sequence) and path is None
+    if options.time is None and (follow or framed or several or path is not None):
         raise ParameterError(
             "time must be given for everything but a pipe that is read live; it names the column of"
             " the time"
         )
     if follow and framed:
         raise ParameterError("follow must not be given with a data frame, which does not grow")
+    if follow and several:
+        raise ParameterError("follow must be given with one file; follow each as its own stream")
     if path is not None and live:
         require_file(path)
         options = replace(options, format=options.format_of(path))
-    begin, end = (
-        None if moment is None else ticks.at(_seconds(moment, options.zone))
-        for moment in (start, until)
-    )
-    over = ticks.at(clock())
+    begin, end, over = _asked(options, start, until, clock)
     if not live:
-        if end is not None and end > over:
-            bound = f"at most {ticks.shown(over)}, when the last tick so far ended"
-            remedy = "figures of later ticks would be public before their time"
-            raise bad_parameter("until", ticks.shown(end), bound, remedy)
+        _check_end(ticks, end, over)
         _history(source, options)  # report missing options before a stream is created
+    elif gate is not None:
+        raise ParameterError("gate must be left out for a live source, whose end is not known")
     begins = over if live and begin is None else begin
     stream = _stream(
         options, mechanism, store, name, begins, group, planned_for_persons=planned_for_persons
@@ -157,9 +162,113 @@ def run(
         options = replace(options, first_tick=first, end_tick=end)
         lines = cast("str | Path | BinaryIO", source)
         return _LiveRun(lines, options, stream, clock, finish=finish)
-    options = replace(options, first_tick=stream.open_tick, end_tick=over if end is None else end)
+    options = replace(
+        options,
+        first_tick=stream.open_tick,
+        late_from=stream.first_tick,
+        end_tick=over if end is None else end,
+    )
     reading = _history(source, options, stream.earlier())
-    return _HistoryRun(reading, options, stream, last_event_ends=end is None)
+    return _HistoryRun(reading, options, stream, gate or Gate(), last_event_ends=end is None)
+
+
+def check(
+    source: Source,
+    options: SourceOptions,
+    *,
+    status: Status | None = None,
+    start: datetime | None = None,
+    until: datetime | None = None,
+    gate: Gate | None = None,
+    clock: Callable[[], float] = time.time,
+) -> tuple[SourceReport, range | None, str | None]:
+    """What :func:`run` would do with a history: the report on its rows, the ticks that would be
+    released, and why it would be refused instead. Nothing is created, changed or released.
+
+    ``status`` is that of the stream, if it exists. The cap of persons does not know what of them
+    earlier runs have counted in the open tick.
+    """
+    begin, end, over = _asked(options, start, until, clock)
+    _check_end(options.ticks, end, over)
+    if status is not None and status.last_tick is not None:
+        begin = status.last_tick + 1
+    options = replace(
+        options,
+        first_tick=begin,
+        late_from=None if status is None else status.first_tick,
+        end_tick=over if end is None else end,
+    )
+    reading = _history(source, options)
+    counts, gate = _joined(reading), gate or Gate()
+    released: range | None = None
+    try:
+        gate.check_rows(reading.report)
+        released = _released(counts, options, last_event_ends=end is None)
+        if status is not None and status.steps:
+            _check_gap(gate, options, counts, released)
+    except (InputError, ClockError) as error:
+        return reading.report, None, str(error)
+    return reading.report, released, None
+
+
+def _asked(
+    options: SourceOptions,
+    start: datetime | None,
+    until: datetime | None,
+    clock: Callable[[], float],
+) -> tuple[int | None, int | None, int]:
+    """The ticks of the given start and end, and the one that is not over by the clock."""
+    begin, end = (
+        None if moment is None else options.ticks.at(_seconds(moment, options.zone))
+        for moment in (start, until)
+    )
+    return begin, end, options.ticks.at(clock())
+
+
+def _check_end(ticks: Ticks, end: int | None, over: int) -> None:
+    if end is not None and end > over:
+        bound = f"at most {ticks.shown(over)}, when the last tick so far ended"
+        remedy = "figures of later ticks would be public before their time"
+        raise bad_parameter("until", ticks.shown(end), bound, remedy)
+
+
+def _joined(reading: Reading[TickBatch]) -> TickBatch:
+    """Everything is read before anything is released: a source that fails in the middle releases
+    nothing."""
+    batches = list(reading) or [TickBatch(*np.empty((3, 0), dtype=np.int64))]
+    return TickBatch(
+        *(
+            np.concatenate([getattr(batch, name) for batch in batches])
+            for name in ("ticks", "keys", "counts")
+        )
+    )
+
+
+def _released(counts: TickBatch, options: SourceOptions, *, last_event_ends: bool) -> range | None:
+    """The ticks to release: from the first wanted one or, if there is none, that of the first
+    event."""
+    ticks, first, end = counts.ticks, options.first_tick, options.end_tick
+    if last_event_ends:
+        end = int(ticks[-1]) + 1 if len(ticks) else None
+    if first is None and len(ticks):
+        first = int(ticks[0])
+    if first is None or end is None:
+        return None
+    if end - first > LARGEST_RANGE:
+        raise ClockError(
+            f"range must be at most {LARGEST_RANGE:,} ticks, got {end - first:,}; check the"
+            " times, or say where it ends"
+        )
+    return range(first, end)
+
+
+def _check_gap(
+    gate: Gate, options: SourceOptions, counts: TickBatch, released: range | None
+) -> None:
+    """Refuse to release a day of nothing between what is published and the first event."""
+    if released:
+        first = int(counts.ticks[0]) if len(counts.ticks) else released.stop
+        gate.check_gap(options.ticks, released.start, first)
 
 
 def _stream(
@@ -205,6 +314,7 @@ def count(
     name: str = "counts",
     start: datetime | None = None,
     until: datetime | None = None,
+    gate: Gate | None = None,
 ) -> polars.DataFrame | pandas.DataFrame:
     """A data frame of events (polars or pandas) in, a data frame of figures out, one row for each
     slot of the length ``per`` and key: start, end, key, value, low, high, status, partial,
@@ -224,12 +334,19 @@ def count(
     from fadecount.streams.export import joined_table, published_tables, to_frame
 
     under_way = run(
-        frame, options, store=store, name=name, mechanism=mechanism, start=start, until=until
+        frame,
+        options,
+        store=store,
+        name=name,
+        mechanism=mechanism,
+        start=start,
+        until=until,
+        gate=gate,
     )
     under_way.check_per(per)
     for _ in under_way:
         pass
-    tables = published_tables(under_way.published, under_way.stream.keys, per=per)
+    tables = published_tables(under_way.published, per=per)
     frame = to_frame(joined_table(tables), options.ticks.zone)
     return cast("polars.DataFrame | pandas.DataFrame", frame)
 
@@ -259,20 +376,19 @@ class MemoryStream:
     @property
     def loss(self) -> StreamLoss:
         """What has been lost by all that was published."""
-        return description_loss(self.description, steps=self.steps)
+        return self.description.loss(steps=self.steps)
 
     @property
-    def published(self) -> Published | None:
-        """What was published, for questions about it; None if that is nothing yet."""
-        if self.first_tick is None or not self.steps:
-            return None
+    def published(self) -> Published:
+        """What was published, for questions about it."""
+        first = self.first_tick or 0
         return Published(
             description=self.description,
             keys=self.keys,
-            first_tick=self.first_tick,
+            first_tick=first,
             steps=self.steps,
             source=self._figures,
-            calendar=_calendar(self.description, self.first_tick, self.steps),
+            calendar=_calendar(self.description, first, self.steps),
         )
 
     def earlier(self) -> None:
@@ -325,13 +441,13 @@ class StoredStream:
         self._noted: int | None = None
 
     @property
-    def first_tick(self) -> int | None:
-        """The tick in which the stream began, if it has begun."""
+    def first_tick(self) -> int:
+        """The tick in which the stream began."""
         return self._stream.status.first_tick
 
     @property
-    def open_tick(self) -> int | None:
-        """The tick that is released next, if the stream has begun."""
+    def open_tick(self) -> int:
+        """The tick that is released next."""
         return self._stream.open_tick
 
     @property
@@ -383,8 +499,8 @@ class StoredStream:
         self._noted = None if self._noted is None else 0
 
     @property
-    def published(self) -> Published | None:
-        """What was published, for questions about it; None if that is nothing yet."""
+    def published(self) -> Published:
+        """What was published, for questions about it."""
         return self._reader.stream(self._name)
 
 
@@ -422,8 +538,8 @@ class Run(Iterator[Closed]):
         return None
 
     @property
-    def published(self) -> Published | None:
-        """What the stream has published, by this run and before; None if that is nothing yet."""
+    def published(self) -> Published:
+        """What the stream has published, by this run and before."""
         return self.stream.published
 
     def check_per(self, per: str | None) -> None:
@@ -479,47 +595,32 @@ class _HistoryRun(Run):
         reading: Reading[TickBatch],
         options: SourceOptions,
         stream: RunStream,
+        gate: Gate,
         *,
         last_event_ends: bool,
     ) -> None:
         super().__init__(options, stream)
-        self._reading, self._last_event_ends = reading, last_event_ends
+        self._reading, self._gate, self._last_event_ends = reading, gate, last_event_ends
         self.shows_range = options.first_tick is None or last_event_ends
 
     @cached_property
     def _counts(self) -> TickBatch:
-        """Everything is read before anything is released: a source that fails in the middle
-        releases nothing."""
-        batches = list(self._reading) or [TickBatch(*np.empty((3, 0), dtype=np.int64))]
-        return TickBatch(
-            *(
-                np.concatenate([getattr(batch, name) for batch in batches])
-                for name in ("ticks", "keys", "counts")
-            )
-        )
+        counts = _joined(self._reading)
+        self._gate.check_rows(self.report)
+        return counts
 
     @cached_property
     def _range(self) -> range | None:
-        """The ticks to release: from the open one or, if the stream has not begun, that of the
-        first event."""
-        ticks, first, end = self._counts.ticks, self.stream.open_tick, self.options.end_tick
-        if self._last_event_ends:
-            end = int(ticks[-1]) + 1 if len(ticks) else None
-        if first is None and len(ticks):
-            first = int(ticks[0])
-        if first is None or end is None:
-            return None
-        if end - first > LARGEST_RANGE:
-            raise ClockError(
-                f"range must be at most {LARGEST_RANGE:,} ticks, got {end - first:,}; check the"
-                " times, or say where it ends"
-            )
-        return range(first, end)
+        options = replace(self.options, first_tick=self.stream.open_tick)
+        released = _released(self._counts, options, last_event_ends=self._last_event_ends)
+        if self.stream.loss.steps:
+            _check_gap(self._gate, options, self._counts, released)
+        return released
 
     def _published(self) -> Iterator[Closed]:
         """The ticks in transactions of one size, independent of where the events are."""
         events, width = self._counts, len(self.stream.keys)
-        size, wanted = max(1, CELLS // width), self._range or range(0)
+        size, wanted = max(1, CELLS // width), self._range or range(0)  # or they raise
         for begin in wanted[::size]:
             rows = np.zeros((min(size, wanted.stop - begin), width), dtype=np.int64)
             low, high = np.searchsorted(events.ticks, [begin, begin + len(rows)])
@@ -596,10 +697,11 @@ class _LiveRun(Run):
     def _check_clock(self) -> None:
         """End the run if the clock has jumped ahead, before anything is counted by it. A requested
         start is not a jump."""
-        from fadecount.streams import ClockGuard, ClockState
+        from fadecount.streams.clock import ClockState, read_clock
 
-        now = self._clock() - self.options.grace_seconds
-        reading = ClockGuard().read(self.options.ticks, self.stream.open_tick, now)
+        now, open_tick = self._clock() - self.options.grace_seconds, self.stream.open_tick
+        assert open_tick is not None
+        reading = read_clock(self.options.ticks, open_tick, now)
         if reading.state is ClockState.AHEAD and self.stream.loss.steps:
             raise ClockError(reading.text)
 
@@ -656,7 +758,7 @@ def _calendar(description: Description, first_tick: int, steps: int) -> BlockCal
 def _history(
     source: Source, options: SourceOptions, earlier: Earlier | None = None
 ) -> Reading[TickBatch]:
-    if isinstance(source, str | Path):
+    if isinstance(source, str | Path | Sequence):
         return read_file(source, options, earlier=earlier)
     if hasattr(source, "columns"):
         return read_frame(source, options, earlier=earlier)

@@ -142,7 +142,7 @@ class Visit:
             "#stream:not([hidden]) #fading-chart svg path.line", state="attached"
         )
         self.page.wait_for_function(
-            "() => /[0-9]/.test(document.querySelector('#value').textContent)"
+            "() => /[0-9]/.test(document.querySelector('#total-part .value').textContent)"
         )
         return self.page
 

@@ -29,7 +29,7 @@ def test_axe_finds_nothing(visit: Callable[..., Visit], width: int, scheme: str)
     page = visit(width=width, scheme=scheme, bypass_csp=True).open()
     page.get_by_text("The same as a table").click()
     assert violations(page) == []
-    page.get_by_label("total").check()
+    page.get_by_role("radio", name="total").check()
     page.wait_for_selector("#count-chart path.line", state="attached")
     assert violations(page) == []
 

@@ -50,7 +50,8 @@ def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 
 
 KEYED = ["--tick", "1h", "--time", "at", "--key", "page", "--keys", "home,help", "--other"]
-STORED = [*KEYED, "--epsilon", "4", "--state", "state", "--name", "pages"]
+BEGUN = ["--state", "state", "--start", BEGIN.isoformat()]
+STORED = [*KEYED, "--epsilon", "4", *BEGUN, "--name", "pages"]
 
 
 def test_a_one_off_run_releases_every_tick_with_an_interval(
@@ -138,7 +139,7 @@ def test_windows_of_half_ticks_are_refused_before_anything_is_released(
     assert "--per must be made of whole ticks of 3600 s" in capsys.readouterr().err
     assert not (folder / "one.csv").exists()
     with Reader.of_file(folder / "state" / "streams.db") as reader:
-        assert reader.published() == [("pages", None, 3)]
+        assert not reader.stream("pages").steps
     assert main(["run", "first.csv", *STORED, "--per", "2h", "--output", "one.csv"]) == 0
     assert len((folder / "one.csv").read_text().splitlines()) == 1 + 3 * 5
 
@@ -168,11 +169,12 @@ def test_bad_rows_are_left_out_one_by_one_and_check_names_the_first(
 ) -> None:
     with (folder / "first.csv").open("a") as file:
         file.write("not a time,home\n")
-    assert main(["run", "first.csv", *STORED, "--check"]) == 1
-    assert "line 602" in capsys.readouterr().err
+    assert main(["run", "first.csv", *STORED, "--check"]) == 0
+    said = capsys.readouterr().out
+    assert "1 row left out: the time is missing or cannot be read\n" in said
+    assert "first.csv, line 602: the time is missing" in said
+    assert "601 rows; a run would release 10 ticks, from 2026-03-01T00:00:00Z to" in said
     assert not (folder / "state").exists()
-    assert main(["run", "second.csv", *STORED, "--check"]) == 0
-    assert "240 rows" in capsys.readouterr().out
     assert main(["run", "-", *STORED, "--check"]) == 1
     assert main(["run", "first.csv", *STORED, "--output", "one.csv"]) == 0
     assert "1 row left out: the time is missing or cannot be read" in capsys.readouterr().err
@@ -426,8 +428,7 @@ def test_amounts_and_persons_make_the_noise_wider_and_the_loss_hold(
                 *words,
                 "--epsilon",
                 "1",
-                "--state",
-                "state",
+                *BEGUN,
                 "--output",
                 "one.csv",
             ]
@@ -479,7 +480,7 @@ def test_a_person_under_several_keys(
         "--per-person",
         str(rows),
     ]
-    words = ["run", "touched.csv", *words, *noise, "--state", "state"]
+    words = ["run", "touched.csv", *words, *noise, *BEGUN]
     assert main([*words, "--keys-per-person", "2", "--output", "one.csv"]) == 0
     said = capsys.readouterr().err
     assert f"{'1 event' if rows == 1 else '2 events'} in each of at most 2 keys: at most" in said
@@ -612,8 +613,7 @@ def test_interrupting_stops_between_ticks_with_everything_committed(folder: Path
         "at",
         "--epsilon",
         "1",
-        "--state",
-        "state",
+        *BEGUN,
     ]
     process = subprocess.Popen(
         [sys.executable, "-m", "fadecount", *words, "--output", "one.csv"],
@@ -723,7 +723,7 @@ def test_a_plan_for_people_hands_its_assumption_on(
         assert main([*words, "--plan", f"{name}.json", *more]) == 1
         error = capsys.readouterr().err
         assert message in error and error.count("\n") == 1
-    stored = [*words, "--person", "who", "--per-person", "2", "--state", "state", "--output"]
+    stored = [*words, "--person", "who", "--per-person", "2", *BEGUN, "--output"]
     assert main([*stored, "one.csv", "--plan", "tick.json"]) == 0
     planned = json.loads((folder / "tick.json").read_text())
     assert main(["streams", "show", "people", "--state", "state", "--json"]) == 0
@@ -775,3 +775,109 @@ def test_a_day_of_25_hours_is_one_tick_of_its_cap(
     assert main(["run", "days.csv", *words]) == 0
     values = [int(row["value"]) for row in csv.DictReader(capsys.readouterr().out.splitlines())]
     assert values == [24, 25], "of the 25 hours of that day 24 count, the next day has its own cap"
+
+
+def test_a_file_that_cannot_be_read_releases_nothing(
+    folder: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """The gate: a wrong column must not become noise around zero."""
+    wrong = ["--tick", "1h", "--time", "page", "--epsilon", "4", "--state", "state"]
+    limits = ["--start", "2026-03-01", "--until", "2026-03-02"]
+    for words in (["--check"], []):
+        assert main(["run", "first.csv", *wrong, *limits, *words, "--output", "one.csv"]) == 1
+        said = capsys.readouterr().err
+        assert "rows that cannot be read must be at most 50 % of all, got 100 %" in said
+        assert "(mostly: the time is missing or cannot be read); nothing was released" in said
+    assert not (folder / "one.csv").exists()
+    with Reader.of_file(folder / "state" / "streams.db") as reader:
+        assert reader.status("first").steps == 0
+    assert main(["run", "first.csv", *wrong, *limits, "--max-left-out", "100%"]) == 0
+
+
+def test_the_operator_says_how_many_rows_may_be_unreadable(
+    folder: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    with (folder / "first.csv").open("a") as file:
+        file.write("not a time,home\n" * 60)
+    for part, status in (("5%", 1), ("0.09", 1), ("9.1%", 0)):
+        words = ["--max-left-out", part, "--output", f"{part}.csv"]
+        assert main(["run", "first.csv", *STORED, *words]) == status
+    for part in ("some", "-5%", "101%", "nan"):
+        assert main(["run", "first.csv", *STORED, f"--max-left-out={part}"]) == 1
+        assert "max" in capsys.readouterr().err
+
+
+def test_a_day_that_is_skipped_needs_a_word(
+    folder: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert main(["run", "first.csv", *STORED, "--output", "one.csv"]) == 0  # to 10:00
+    write_events(folder / "second.csv", 2 * 1440 - 60, 2 * 1440)  # late on the second of March
+    assert main(["run", "second.csv", *STORED, "--output", "two.csv"]) == 0
+    write_events(folder / "third.csv", 3 * 1440, 3 * 1440 + 60)  # the third has none
+    capsys.readouterr()
+    for words in (["--check"], ["--output", "three.csv"]):
+        assert main(["run", "third.csv", *STORED, *words]) == 1
+        said = capsys.readouterr().err
+        assert "events must go on where the stream ends, 2026-03-03T00:00:00Z, got none" in said
+        assert "before 2026-03-04T00:00:00Z; nothing was released" in said
+    # a file that was counted before has no event of the time to release
+    late = ["--until", "2026-03-05"]
+    assert main(["run", "second.csv", *STORED, *late, "--output", "three.csv"]) == 1
+    assert "got none before 2026-03-05T00:00:00Z" in capsys.readouterr().err
+    assert main(["run", "third.csv", *STORED, "--allow-gap", "--check"]) == 0
+    assert "would release 25 ticks" in capsys.readouterr().out
+    assert main(["run", "third.csv", *STORED, "--allow-gap", "--output", "three.csv"]) == 0
+
+
+def test_the_gate_is_for_histories(folder: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    words = ["run", "first.csv", "--follow", *STORED]
+    assert main([*words, "--allow-gap"]) == 1
+    assert "must be left out for a live source" in capsys.readouterr().err
+    assert main([*words, "--check"]) == 1
+
+
+def test_several_files_at_once_and_late_rows(
+    folder: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    exact = [word if word != "4" else "10000" for word in STORED]
+    assert main(["run", "first.csv", "second.csv", *exact, "--output", "one.csv"]) == 0
+    assert capsys.readouterr().err.count("left out") == 0
+    rows = [row for row in read(folder / "one.csv") if row["end"].endswith("T15:00:00Z")]
+    assert sum(int(row["value"]) for row in rows) == 840
+    # 60 events of a closed hour, and 60 new ones
+    write_events(folder / "third.csv", 840, 960)
+    for late in ("drop", "next"):
+        words = ["--late", late, "--output", f"{late}.csv", "--check"]
+        assert main(["run", "third.csv", *exact, *words]) == 0
+        said = capsys.readouterr().out
+        assert ("60 rows left out" in said) == (late == "drop")
+    assert main(["run", "third.csv", *exact, "--late", "next", "--output", "two.csv"]) == 0
+    rows = [row for row in read(folder / "two.csv") if row["end"].endswith("T16:00:00Z")]
+    assert sum(int(row["value"]) for row in rows) == 840 + 120
+    assert main(["run", "first.csv", "-", *exact]) == 1
+    assert main(["run", "first.csv", "second.csv", *exact, "--follow"]) == 1
+    assert (
+        main(["run", "first.csv", "second.csv", *exact, "--output", "second.csv", "--force"]) == 1
+    )
+    assert "another file than the input" in capsys.readouterr().err
+
+
+def test_a_run_tells_its_operator_what_the_figures_leave_out(
+    folder: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    rows = ["0,a,1,x", "1,a,1,y", "1,a,1,y", "2,b,99,z", "3,c,bad,w"]
+    moments = [f"2026-03-01T10:0{row}" for row in rows]
+    (folder / "few.csv").write_text("\n".join(["at,who,n,id", *moments]) + "\n")
+    words = ["--tick", "1h", "--time", "at", "--person", "who", "--amount", "n", "--unique", "id"]
+    assert main(["run", "few.csv", *words, "--max-amount", "5", "--epsilon", "9"]) == 0
+    said = capsys.readouterr()
+    assert "left out" not in said.out
+    lines = [line.removeprefix("fadecount: ") for line in said.err.splitlines()[:5]]
+    assert lines == [
+        "1 row left out: the amount is not a whole number",
+        "1 row left out: the id (unique) is that of an earlier row in the same tick",
+        "1 row left out: beyond the cap of their person",
+        "1 row counted with the largest amount: sums are lower",
+        "all in all 2 rows (50 % of those in the range) do not count: figures are that much too"
+        " low, and intervals cover the noise only",
+    ]

@@ -71,6 +71,7 @@ def _words(
         chosen = blocks_for(scene.tick_seconds) if blocks else MECHANISMS[scene.mechanism]
         plan.write_text(chosen.to_json())
         words += ["--plan", str(plan), "--start", _iso(scene, scene.first)]
+    words += ["--allow-gap", "--max-left-out", "100%"]  # what only the operator sees
     words += event_words(scene)
     return words + (["--format", "jsonl" if jsonl else "csv"] if pipe else [])
 

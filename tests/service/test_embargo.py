@@ -41,15 +41,17 @@ READS = (
     "figures?per=5m&key=a",
     "figures?per=total",
     "figures?per=1h&limit=1",
+    "figures?per=5m&together=true",
     "total",
     "so-far?per=5m",
     "so-far?per=1h",
+    "so-far?per=1h&together=true",
     "privacy",
     "",
 )
 DOORS = (
     *READS,
-    *(f"{path} as CSV" for path in READS[:8]),
+    *(f"{path} as CSV" for path in READS[:-2]),
     *(f"{path} head" for path in READS),
     "list",
     "metrics",

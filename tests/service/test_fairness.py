@@ -1,16 +1,12 @@
-"""What one client does must not keep the others waiting: large bodies, dropped reads, many keys,
-many streams."""
+"""What one client does must not keep the others waiting: large bodies, many reads, many keys, many
+streams."""
 
 from __future__ import annotations
 
 import asyncio
-import gzip
-import json
-import socket
 import threading
 import tracemalloc
 from collections.abc import Iterator
-from contextlib import ExitStack
 from pathlib import Path
 from typing import Any
 
@@ -29,7 +25,7 @@ from tests.service.harness import EXACT, START, Harness, StillClock, wait_for
 EVENTS = "/v1/streams/doors/events"
 
 
-def test_large_and_packed_bodies_are_parsed_off_the_loop(
+def test_large_bodies_are_parsed_off_the_loop(
     harness: Harness, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     where: list[str] = []
@@ -42,10 +38,7 @@ def test_large_and_packed_bodies_are_parsed_off_the_loop(
     monkeypatch.setattr(write_routes, "parse_events", noted)
     small, large = ({"events": [{"key": "a"}] * count} for count in (1, 5000))
     assert harness.post(EVENTS, small).status == harness.post(EVENTS, large).status == 202
-    packed = gzip.compress(json.dumps(small).encode())
-    headers = {"content_type": "application/json", "content_encoding": "gzip"}
-    assert harness.request("POST", EVENTS, packed, token=harness.admin, **headers).status == 202
-    assert [name.startswith("fadecount parser") for name in where] == [False, True, True]
+    assert [name.startswith("fadecount parser") for name in where] == [False, True]
 
 
 def test_a_large_count_of_a_person_costs_no_more_than_a_small_one(
@@ -76,43 +69,10 @@ def test_a_large_count_of_a_person_costs_no_more_than_a_small_one(
 
 def test_a_body_of_very_many_events_is_refused(harness: Harness) -> None:
     """The largest body holds seven times as many as are allowed: 20 MB for a moment."""
-    bomb = gzip.compress(b'{"events":[' + b",".join([b"{}"] * 340_000) + b"]}")
-    assert len(bomb) < 4000
-    headers = {"content_type": "application/json", "content_encoding": "gzip"}
+    bomb = b'{"events":[' + b",".join([b"{}"] * 340_000) + b"]}"
+    headers = {"content_type": "application/json"}
     reply = harness.request("POST", EVENTS, bomb, token=harness.admin, **headers)
     assert reply.status == 400 and b"array of length <= 50000" in reply.body
-
-
-def test_reads_that_nobody_waits_for_are_not_done(
-    shown: Harness, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    """Two hundred clients ask for something else each, and leave; the next one does not wait behind
-    them."""
-    shown.close_tick(3)
-    done: list[int] = []
-    hold = threading.Event()
-    real = figures_table
-
-    def slow(*arguments: Any, **words: Any) -> Any:
-        done.append(1)
-        hold.wait(20)
-        return real(*arguments, **words)
-
-    monkeypatch.setattr(read_routes, "figures_table", slow)
-    with ExitStack() as stack:
-        for limit in range(1, 201):
-            connection = stack.enter_context(
-                socket.create_connection(("127.0.0.1", shown.port), timeout=10)
-            )
-            connection.sendall(
-                f"GET /v1/streams/doors/figures?per=total&limit={limit} HTTP/1.1\r\n"
-                "Host: localhost\r\n\r\n".encode()
-            )
-        wait_for(lambda: shown.service.pool._waiting == 200)
-    wait_for(lambda: shown.service.pool._waiting <= 4)
-    hold.set()
-    assert shown.request("GET", "/v1/streams/doors/figures?per=total&limit=300").status == 200
-    assert len(done) <= 5
 
 
 def test_a_bounded_number_of_reads_waits_and_health_checks_do_not(

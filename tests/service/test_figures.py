@@ -150,7 +150,17 @@ def paged(harness: Harness, path: str, limit: int) -> list[dict[str, Any]]:
 
 @pytest.mark.parametrize("stream", ["doors", "vienna", "blocks"])
 @pytest.mark.parametrize(
-    "query", ["per=1h", "per=30m", "per=1d", "per=10m&since=2023-11-14T23:00:00Z", "per=1h&key={}"]
+    "query",
+    [
+        "per=1h",
+        "per=30m",
+        "per=1d",
+        "per=10m&since=2023-11-14T23:00:00Z",
+        "per=1h&key={}",
+        "per=30m&together=true",
+        "per=total&together=true",
+        "per=10m&together=true&since=2023-11-14T23:00:00Z",
+    ],
 )
 def test_pages_of_slots_together_are_the_whole(hours: Harness, stream: str, query: str) -> None:
     key = urllib.parse.quote(asked(hours, f"/v1/streams/{stream}")["keys"][0])
@@ -247,11 +257,47 @@ def test_what_was_public_at_a_time(filled: Harness) -> None:
             assert reply.json()["detail"].startswith(bound)
 
 
+@pytest.mark.parametrize("stream", ["doors", "vienna", "blocks"])
+@pytest.mark.parametrize(
+    "route", ["figures?per=1h", "figures?per=total", "total?", "so-far?per=1d"]
+)
+def test_all_keys_together(hours: Harness, stream: str, route: str) -> None:
+    """Their sum, with an interval that is narrower than the sum of theirs."""
+    keys = rows_of(hours, f"/v1/streams/{stream}/{route}")
+    whole = rows_of(hours, f"/v1/streams/{stream}/{route}&together=true")
+    assert [row["key"] for row in whole] == [None] * len(whole) and 2 * len(whole) == len(keys)
+    for row, one, other in zip(whole, keys[::2], keys[1::2], strict=True):
+        assert abs(row["value"] - one["value"] - other["value"]) <= 1
+        assert row["high"] - row["low"] <= one["high"] - one["low"] + other["high"] - other["low"]
+        same = ("start", "end", "status", "partial", "published")
+        assert [row[name] for name in same] == [one[name] for name in same]
+    reply = hours.request("GET", f"/v1/streams/{stream}/{route}&together=true", accept="text/csv")
+    assert {row["key"] for row in csv.DictReader(io.StringIO(reply.body.decode()))} == {""}
+
+
+@pytest.mark.parametrize("stream", ["doors", "vienna", "blocks"])
+def test_totals_at_several_times_as_they_are_known_now(
+    hours: Harness, stream: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    path = f"/v1/streams/{stream}"
+    ends = [row["end"] for row in rows_of(hours, f"{path}/figures?per=1h&together=true")]
+    times = [urllib.parse.quote(end) for end in ends]
+    rows = rows_of(hours, f"{path}/total?at={','.join(times)}&together=true")
+    info = asked(hours, path)
+    assert [row["end"] for row in rows] == [*ends[:-1], info["published_through"]]
+    assert {row["start"] for row in rows} == {info["first_start"]}
+    for row, time in zip(rows, times, strict=True):
+        assert rows_of(hours, f"{path}/total?at={time}&together=true") == [row]
+    assert hours.request("GET", f"{path}/total?at={times[0]},x").status == 400
+    monkeypatch.setattr("fadecount.service.read_routes.MOST_CELLS", 5)
+    assert hours.request("GET", f"{path}/total?at={','.join(times)}").status == 400
+
+
 def test_the_same_as_the_reader_gives(hours: Harness) -> None:
     for stream in ("noisy", "blocks"):
         rows = rows_of(hours, f"/v1/streams/{stream}/figures?per=1h")
         with Reader.of_file(hours.storage.folder / "streams.db") as reader:
-            found = reader.figures(stream, per="1h")
+            found = reader.stream(stream).figures("1h")
         assert [row["value"] for row in rows] == found.values.ravel().tolist()
         assert [row["low"] for row in rows] == found.low.ravel().tolist()
         assert [row["high"] for row in rows] == found.high.ravel().tolist()

@@ -14,7 +14,7 @@ def test_a_few_thousand_inputs() -> None:
 
 
 def test_a_reader_that_echoes_is_found(monkeypatch: pytest.MonkeyPatch) -> None:
-    def echo(text: str, _largest: int) -> int:
+    def echo(text: str) -> int:
         raise FadecountError(f"the amount {text} is bad")
 
     monkeypatch.setattr(rows, "read_amount", echo)

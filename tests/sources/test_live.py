@@ -241,3 +241,19 @@ def test_a_source_that_fails_in_any_way_is_reported(error: Exception) -> None:
     with pytest.raises(InputError, match=f"cannot be read: {type(error).__name__}") as caught:
         list(reading)
     assert "kanarie7" not in str(caught.value)
+
+
+def test_late_rows_may_be_dropped_and_ids_are_refused() -> None:
+    lines = [at(NOON + 1, NOON), at(NOON + 61, NOON + 59), at(NOON + 61, NOON + 61)]
+    reading = reading_of(lines, options(time="t", late="drop"), open_tick=FIRST)
+    assert totals(reading) == {(FIRST, 0): 1, (FIRST + 1, 0): 1}
+    assert dict(reading.report.skipped) == {Reason.LATE: 1}
+    assert "all in all 1 row (33.3 % of those in the range)" in reading.report.consequences()[0]
+    with pytest.raises(ParameterError, match="unique must be left out for a live source"):
+        reading_of([], options(time="t", unique="id"))
+
+
+def test_amounts_of_a_live_source_are_cut() -> None:
+    lines = [(NOON, '{"n": "7"}'), (NOON, '{"n": "3"}')]
+    reading = reading_of(lines, options(amount="n", max_amount=5), open_tick=FIRST)
+    assert totals(reading) == {(FIRST, 0): 8} and reading.report.rows_cut == 1

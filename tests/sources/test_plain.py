@@ -13,7 +13,7 @@ import pytest
 
 from fadecount.errors import BadRowError, InputError, ParameterError
 from fadecount.sources import Reason, SourceOptions, check_file, files, read_file, read_history
-from fadecount.sources.files import ROWS_PER_BATCH, Earlier, SourceReport, read_plain
+from fadecount.sources.files import ROWS_PER_BATCH, Earlier, People, SourceReport, read_plain
 from fadecount.streams import Unit
 from fadecount.streams.inputs import person_digest
 
@@ -124,7 +124,6 @@ BAD_ROWS = [
     (b"2026-03-01,a,,p", Reason.AMOUNT),
     (b"2026-03-01,a, 1,p", Reason.AMOUNT),
     (b"2026-03-01,a,-1,p", Reason.NEGATIVE),
-    (b"2026-03-01,a,10,p", Reason.ABOVE),
     (b"2026-03-01,a,1,", Reason.PERSON),
     (b"2026-03-01,a,1", Reason.FIELDS),
     (b"2026-03-01,a,1,p,q", Reason.FIELDS),
@@ -209,7 +208,7 @@ def test_what_earlier_runs_counted_of_a_person_is_part_of_the_limit(tmp_path: Pa
         if reader:
             batches = list(read_file(path, chosen, earlier=earlier))
         else:
-            batches = list(read_plain(path, "csv", chosen, SourceReport(), earlier))
+            batches = list(read_plain(path, "csv", chosen, SourceReport(), People(chosen, earlier)))
         assert [batch.counts.tolist() for batch in batches] == [[3, 2]], (
             "one of ann and two of bob; then two of ann"
         )
@@ -238,7 +237,7 @@ def test_what_earlier_runs_counted_of_a_person_under_keys_is_part_of_the_limit(
 
     earlier = Earlier(key=b"k" * 32, counted=known)
     fast = list(read_file(path, chosen, earlier=earlier))
-    plain = list(read_plain(path, "csv", chosen, SourceReport(), earlier))
+    plain = list(read_plain(path, "csv", chosen, SourceReport(), People(chosen, earlier)))
     for batches in (fast, plain):
         found = [
             (*each,)
@@ -309,3 +308,76 @@ def test_a_disk_that_fails_while_reading_is_one_clear_error(
     monkeypatch.setattr(files, "count_stream", fail)
     with pytest.raises(InputError, match="cannot be read: Input/output error"):
         next(reading)
+
+
+def test_an_amount_above_the_largest_is_cut_to_it(tmp_path: Path) -> None:
+    path = written(tmp_path, "time,n\n0,3\n0,9\n0,99\n3600,999999999999999999\n")
+    chosen = options(time_unit="s", amount="n", max_amount=9)
+    reading = read_file(path, chosen)
+    assert [batch.counts.tolist() for batch in reading] == [[21, 9]]
+    assert (reading.report.rows_cut, reading.report.lines()) == (2, [])
+    assert reading.report.consequences() == [
+        "2 rows counted with the largest amount: sums are lower"
+    ]
+
+
+@pytest.mark.parametrize("person", [None, "who"])
+def test_a_repeated_id_counts_once_in_its_tick(tmp_path: Path, person: str | None) -> None:
+    rows = "0,x,ann\n0,x,ann\n1,y,ann\n3600,x,bob\n0,x,bob\n0,,bob\n3601,x,ann\n"
+    path = written(tmp_path, "time,id,who\n" + rows)
+    chosen = options(time_unit="s", unique="id", person=person, per_person=9)
+    for fast in (True, False):
+        report = SourceReport()
+        people = People(chosen)
+        if fast:
+            pytest.importorskip("polars")
+            from fadecount.sources import frames
+
+            batches = list(frames.read_csv(path, chosen, report, people))
+        else:
+            batches = list(read_plain(path, "csv", chosen, report, people))
+        assert [batch.counts.tolist() for batch in batches] == [[2, 1]], "x and y; then x again"
+        assert dict(report.skipped) == {Reason.REPEATED: 3, Reason.ID: 1}
+
+
+@pytest.mark.parametrize("late", [None, "drop", "next"])
+def test_late_rows_of_a_file(tmp_path: Path, late: str | None) -> None:
+    path = written(tmp_path, "time\n" + "\n".join(str(hour * HOUR) for hour in (1, 3, 4, 5, 6, 9)))
+    chosen = options(time_unit="s", first_tick=5, end_tick=7, late_from=3, late=late)
+    for fast in (True, False):
+        report, people = SourceReport(), People(chosen)
+        if fast:
+            pytest.importorskip("polars")
+            from fadecount.sources import frames
+
+            batches = list(frames.read_csv(path, chosen, report, people))
+        else:
+            batches = list(read_plain(path, "csv", chosen, report, people))
+        (batch,) = batches
+        assert batch.ticks.tolist() == [5, 6]
+        assert batch.counts.tolist() == ([3, 1] if late == "next" else [1, 1])
+        before = 1 if late == "next" else 3
+        assert dict(report.skipped) == {Reason.BEFORE: before, Reason.AFTER: 1}
+        assert report.consequences() == []
+
+
+def test_several_files_are_counted_as_one(tmp_path: Path) -> None:
+    """Caps and ids hold over all of them, in the order in which they are given."""
+    chosen = options(time_unit="s", person="who", per_person=2, unique="id")
+    texts = ["7200,ann,a\n0,ann,b\n", "7200,ann,a\n7200,ann,c\n7201,ann,d\n0,bob,e\n"]
+    paths = [
+        written(tmp_path, "time,who,id\n" + text, f"part{at}.csv") for at, text in enumerate(texts)
+    ]
+    whole = written(tmp_path, "time,who,id\n" + "".join(texts), "whole.csv")
+    together, once = read_file(paths, chosen), read_file(whole, chosen)
+    (batch,), (other,) = list(together), list(once)
+    assert batch.ticks.tolist() == [0, 0, 2, 2] and batch.counts.tolist() == [1, 1, 1, 1]
+    assert other.counts.tolist() == [2, 2]
+    assert together.report == once.report
+    assert (once.report.rows_dropped, once.report.skipped) == (1, {Reason.REPEATED: 1})
+    assert once.report.consequences() == [
+        "1 row left out: beyond the cap of their person",
+        "all in all 1 row (20 % of those in the range) do not count: figures are that much too low,"
+        " and intervals cover the noise only",
+    ]
+    assert list(read_file([], chosen)) == []

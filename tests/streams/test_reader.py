@@ -13,7 +13,7 @@ from numpy.typing import NDArray
 
 import fadecount as fc
 from fadecount.errors import StoreError
-from fadecount.mechanisms.weighted_law import quantile
+from fadecount.mechanisms.noise_law import quantile
 from fadecount.streams import Description, Reader, Ticks, Unit
 from tests.mechanisms.examples import half_widths
 from tests.streams.backends import Backend, BriefStore, SQLiteBackend, totals_of
@@ -63,7 +63,7 @@ def test_many_small_rows_are_read_in_order(tmp_path: Path) -> None:
 
 def test_a_reader_cannot_write(backend: Backend) -> None:
     with backend.open() as store:
-        store.create(describe(MECHANISMS[0]))
+        store.create(describe(MECHANISMS[0]), start_tick=0)
     with backend.reader() as reader, pytest.raises(StoreError):
         reader._database.change("DELETE FROM streams")
 
@@ -73,12 +73,12 @@ def test_a_reader_needs_a_store(tmp_path: Path) -> None:
         Reader.of_file(tmp_path / "none.db")
 
 
-def test_a_stream_that_has_not_begun_shows_nothing(tmp_path: Path) -> None:
+def test_a_stream_that_has_closed_no_tick_shows_nothing(tmp_path: Path) -> None:
     backend = SQLiteBackend(tmp_path)
     with backend.open() as store:
-        assert store.create(describe(MECHANISMS[0])).open_tick is None
+        assert store.create(describe(MECHANISMS[0]), start_tick=5).open_tick == 5
     with backend.reader() as reader:
-        assert list(reader.totals("doors")) == []
+        assert list(reader.stream("doors").running()) == []
         assert reader.loss("doors", 5) == 0.0
 
 

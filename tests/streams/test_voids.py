@@ -190,9 +190,8 @@ def test_views_cover_a_void_block_by_its_children(backend: Backend) -> None:
         list(stream.release(FIRST + 29, COUNTS[29:]))
     with backend.reader() as reader:
         published = reader.stream("doors")
-        assert published is not None
         sums = np.concatenate([[[0, 0]], np.cumsum(COUNTS, axis=0)])
-        parts = reader.figures("doors", per="6h")
+        parts = reader.stream("doors").figures("6h")
         edges = [0, *PARTS[1:], 80]
         truth = [sums[end] - sums[start] for start, end in pairwise(edges)]
         np.testing.assert_array_equal(parts.values, truth)

@@ -101,6 +101,7 @@ def add_event_options(parser: argparse.ArgumentParser) -> None:
         group, ("--tick", "LENGTH", "length of a tick: 1m, 1h, 1d, ...", str), required=True
     )
     time = "a file needs it; without it, rows of a pipe count as they arrive"
+    late = "count in the open one (live default), or not (files; next must see no row twice)"
     text = "count undeclared keys under this one (other)"
     group.add_argument("--other", nargs="?", const="other", metavar="NAME", help=text)
     add_options(
@@ -113,10 +114,12 @@ def add_event_options(parser: argparse.ArgumentParser) -> None:
         ("--keys", "A,B,...", "the keys to count, a public list", str),
         ("--keys-file", "FILE", "the keys to count, one per line", str),
         ("--amount", "COL", "column of the amount, a whole number (default: counts 1)", str),
-        ("--max-amount", "N", "largest amount; the noise grows in proportion", int),
+        ("--max-amount", "N", "largest amount: more is cut to it; noise grows in proportion", int),
         ("--person", "COL", "column of a person's id; ids are never stored", str),
         ("--per-person", "N/tick", "rows of a person that count in a tick (default: 1/tick)", str),
         ("--keys-per-person", "K", "count up to N rows under each of up to K keys (1)", int),
+        ("--unique", "COL", "column of a row's id; in a tick each id counts once (files)", str),
+        ("--late", None, f"rows of closed ticks: {late}", ("next", "drop")),
         ("--format", None, "format of the input (a pipe needs it)", ("csv", "jsonl", "parquet")),
         ("--grace", "LENGTH", "live sources: how long to wait for late events", str),
     )
@@ -134,7 +137,7 @@ def source_options(arguments: argparse.Namespace) -> SourceOptions:
     names = ("time", "time_unit", "zone", "key", "other", "amount", "max_amount", "person")
     given = {
         name: getattr(arguments, name)
-        for name in (*names, "keys_per_person", "format", "separator")
+        for name in (*names, "keys_per_person", "unique", "late", "format", "separator")
         if getattr(arguments, name) is not None
     }
     return SourceOptions(
@@ -172,7 +175,7 @@ def _per_person(text: str | None) -> int:
 
 def group_from(arguments: argparse.Namespace) -> Group | None:
     """Return the group that ``--group`` names, with the promise that ``--group-loss`` gives."""
-    from fadecount.streams import Group
+    from fadecount.streams.groups import Group
 
     limits = [limit_from(text, name="--group-loss") for text in arguments.group_loss]
     if len(dict(limits)) < len(limits):

@@ -81,7 +81,7 @@ def _store(arguments: argparse.Namespace) -> Finding:
             if not any(in_order(reader.status(name), mark) for mark in marks):
                 return "FAILED", f"stream {name!r} does not agree with the fence at {fence.where}"
             tick, ticks = status.published_tick, status.description.ticks
-            if tick is not None and ticks.start_seconds(tick) > time.time():
+            if ticks.start_seconds(tick) > time.time():
                 return "note", f"stream {name!r} is ahead of this clock: {ticks.shown(tick)}"
     if folder is not None and stat.S_IMODE(folder.stat().st_mode) & 0o77:
         return "note", f"other users may look into it: chmod 700 {folder}"

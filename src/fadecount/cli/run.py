@@ -2,7 +2,8 @@
 
 A file, or a pipe with --time, is read to its end. With --follow, or a pipe
 without --time, ticks are released as they pass by the clock. Rows that cannot
-be read are left out one by one; --check looks for them first.
+be read are left out one by one; if more than half of them cannot, nothing is
+released. --check only says what would happen.
 
 Without --state this is a one-off run: its releases are printed and nothing is
 kept. With --state the stream is kept, and the next file continues it.
@@ -40,30 +41,33 @@ from fadecount.cli._options import (
     group_from,
     is_stored,
     mechanism_from,
+    open_reader,
     open_store,
     parse_time,
     place_store,
     source_options,
+    storage_from,
 )
 from fadecount.cli._output import progress, waiting
-from fadecount.errors import ParameterError
+from fadecount.errors import InputError, ParameterError, bad_parameter
 
 if TYPE_CHECKING:
     from fadecount.runs import Run
-    from fadecount.sources import SourceOptions
+    from fadecount.sources import Gate, SourceOptions
     from fadecount.streams import Store
+    from fadecount.streams.status import Status
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
-    text = "a .csv, .jsonl or .parquet file, or - for standard input"
-    parser.add_argument("input", metavar="INPUT", help=text)
+    text = ".csv, .jsonl or .parquet files, or - for standard input"
+    parser.add_argument("inputs", metavar="INPUT", nargs="+", help=text)
     follow = "count events as they come, by the clock, until interrupted; a restart goes on"
-    start = "when a new stream begins (default: with the first event, which this reveals)"
+    start = "when a new stream begins (a one-off run: with the first event, which this reveals)"
     until = "release ticks that end by then (default: up to the last event, which this reveals)"
     add_options(
         parser,
         ("--follow", None, follow, bool),
-        ("--check", None, "release nothing: name the first row that cannot be read", bool),
+        ("--check", None, "release nothing: say what would be released, or refused, and why", bool),
     )
     add_event_options(parser)
     add_mechanism_options(parser)
@@ -77,6 +81,8 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         ("--append", None, "write behind what the file of releases (.csv, .jsonl) holds", bool),
         ("--start", "TIME", start, str),
         ("--until", "TIME", until, str),
+        ("--max-left-out", "PART", "refuse if more rows cannot be read (default: 50%%)", str),
+        ("--allow-gap", None, "release a day without events behind what is published", bool),
         ("--group", "NAME", "a new stream joins the streams that count the same people", str),
         ("--group-loss", "AGE=LOSS", "the promise of a new group, all together; repeat it", list),
     )
@@ -87,19 +93,22 @@ def run(arguments: argparse.Namespace) -> int:
     from fadecount.streams.export import TOTAL, check_output
 
     options = source_options(arguments)
-    if arguments.check:
-        return _check(arguments, options)
-    how = {"force": arguments.force, "append": arguments.append}
-    source = None if arguments.input == "-" else arguments.input
-    check_output(arguments.output, source=source, **how)
-    if arguments.per not in (None, TOTAL):
-        from fadecount.streams.windows import WindowCalendar
-
-        WindowCalendar(per=arguments.per, zone=options.zone)
+    arguments.input, *more = arguments.inputs
+    if more and "-" in arguments.inputs:
+        raise ParameterError("INPUT must be files, or - alone; give a pipe a run of its own")
     for option in ("start", "until"):
         if (text := getattr(arguments, option)) is not None:
             setattr(arguments, option, parse_time(text, options.zone, name=f"--{option}"))
     place_store(arguments, keep=False)
+    if arguments.check:
+        return _check(arguments, options)
+    how = {"force": arguments.force, "append": arguments.append}
+    for source in arguments.inputs:
+        check_output(arguments.output, source=None if source == "-" else source, **how)
+    if arguments.per not in (None, TOTAL):
+        from fadecount.streams.windows import WindowCalendar
+
+        WindowCalendar(per=arguments.per, zone=options.zone)
     with (
         open_store(arguments) if is_stored(arguments) else nullcontext() as store,
         closing(_begun(arguments, options, store)) as under_way,
@@ -125,7 +134,7 @@ def _begun(arguments: argparse.Namespace, options: SourceOptions, store: Store |
     if given or name not in names:
         mechanism = mechanism_from(arguments, tick_seconds=options.ticks.tick_seconds)
     under_way = runs.run(
-        _standard_input() if arguments.input == "-" else arguments.input,
+        _source(arguments),
         options,
         store=store,
         name=name,
@@ -136,6 +145,7 @@ def _begun(arguments: argparse.Namespace, options: SourceOptions, store: Store |
         finish=store is None,
         planned_for_persons=for_persons,
         group=group_from(arguments),
+        gate=_gate(arguments),
     )
     if store is not None and name not in names and store.fence_warning:
         _say(store.fence_warning)
@@ -153,14 +163,66 @@ def _planned_for_persons(plan: str, options: SourceOptions) -> bool:
     return person is not None
 
 
+def _gate(arguments: argparse.Namespace) -> Gate | None:
+    """Return what a history must meet; None if the options do not say it."""
+    from fadecount.sources import Gate
+
+    text = arguments.max_left_out
+    if text is None and not arguments.allow_gap:
+        return None
+    written = re.fullmatch(r"\s*(\d{1,3}(?:\.\d{1,9})?)\s*(%?)\s*", text or "50%")
+    if written is None:
+        bound, remedy = "a part of the rows", "such as 5% or 0.05"
+        raise bad_parameter("--max-left-out", text, bound, remedy)
+    part = float(written[1]) / (100 if written[2] else 1)
+    return Gate(max_left_out=part, allow_gap=arguments.allow_gap)
+
+
 def _check(arguments: argparse.Namespace, options: SourceOptions) -> int:
+    """Say what a run would do. The store, if there is one, is only read."""
+    from fadecount import runs
     from fadecount.sources import check_file
 
-    if arguments.input == "-":
+    if arguments.input == "-" or arguments.follow:
         raise ParameterError("--check must be given with a file; a pipe can be read once only")
-    report = check_file(arguments.input, options)
-    print(f"{report.rows_read:,} rows, every one can be read")
+    report, released, refusal = runs.check(
+        arguments.inputs,
+        options,
+        status=_status(arguments),
+        start=arguments.start,
+        until=arguments.until,
+        gate=_gate(arguments),
+    )
+    for line in (*report.lines(), *report.consequences()):
+        print(line)
+    for file in arguments.inputs:
+        try:
+            check_file(file, options)
+        except InputError as error:
+            print(error)
+    if refusal is not None:
+        _say(f"a run would be refused: {refusal}")
+        return 1
+    if not released:
+        print(f"{report.rows_read:,} rows; a run would release nothing")
+        return 0
+    begin, end = (options.ticks.local(tick) for tick in (released.start, released.stop))
+    print(
+        f"{report.rows_read:,} rows; a run would release {len(released):,} ticks, from {begin} to"
+        f" {end}"
+    )
     return 0
+
+
+def _status(arguments: argparse.Namespace) -> Status | None:
+    """Return where the stream is in time, if there is one."""
+    if not is_stored(arguments):
+        return None
+    if arguments.state is not None and not storage_from(arguments).store_path.exists():
+        return None
+    name = arguments.name or _default_name(arguments.input)
+    with open_reader(arguments) as reader:
+        return reader.status(name) if reader.has(name) else None
 
 
 def _release(arguments: argparse.Namespace, under_way: Run, how: dict[str, Any]) -> int:
@@ -203,20 +265,18 @@ def _release(arguments: argparse.Namespace, under_way: Run, how: dict[str, Any])
         ):
             for closed in under_way:
                 first, end = closed.first_tick if first is None else first, closed.last_tick + 1
-                if at_once and under_way.published is not None:
+                if at_once:
                     for figures in under_way.published.published_with(
                         closed.first_tick, closed.last_tick, per=per
                     ):
                         writer.write(figures_table(figures, stream.keys))
                 advance(end - closed.first_tick)
             if first is not None and not at_once:
-                for table in published_tables(
-                    under_way.published, stream.keys, per=per, news_since=first
-                ):
+                for table in published_tables(under_way.published, per=per, news_since=first):
                     writer.write(table)
     finally:
         signal.signal(signal.SIGINT, before)
-    for line in under_way.report.lines():
+    for line in (*under_way.report.lines(), *under_way.report.consequences()):
         _say(line)
     if under_way.shows_range:
         _say(
@@ -237,6 +297,13 @@ def _release(arguments: argparse.Namespace, under_way: Run, how: dict[str, Any])
 
 def _say(line: str) -> None:
     print(f"fadecount: {line}", file=sys.stderr)
+
+
+def _source(arguments: argparse.Namespace) -> Any:
+    """Return what is read: standard input, a file, or several."""
+    if arguments.input == "-":
+        return _standard_input()
+    return arguments.inputs if len(arguments.inputs) > 1 else arguments.input
 
 
 def _standard_input() -> BinaryIO:

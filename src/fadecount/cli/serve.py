@@ -44,8 +44,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     add("allow-host", "NAMES", "host names to answer to, with commas between them", _names, ())
     text = "let everyone read, without a token"
     add("public", "true", text, _truth, False, nargs="?", const=True)
-    text = "largest body, unpacked, in bytes"
-    add("max-body", "BYTES", text, _at_least(1), limits.body_bytes)
+    add("max-body", "BYTES", "largest body, in bytes", _at_least(1), limits.body_bytes)
     add("max-connections", "N", "open connections", _at_least(1), limits.connections)
 
 

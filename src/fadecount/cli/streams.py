@@ -161,8 +161,8 @@ _LABELS = {
 
 
 def _released_until(status: Status) -> str | None:
-    tick = status.published_tick
-    return None if tick is None else status.description.ticks.local(tick + 1)
+    ticks = status.description.ticks
+    return ticks.local(status.published_tick + 1) if status.published_steps else None
 
 
 def _summary(reader: Reader, status: Status) -> dict[str, Any]:
@@ -180,8 +180,8 @@ def _summary(reader: Reader, status: Status) -> dict[str, Any]:
         else {**status.group.about(), "streams": status.group.streams},
         "sensitivity": description.sensitivity,
         "ticks_released": status.published_steps,
-        "released_until": None if tick is None else description.ticks.shown(tick + 1),
-        "error_95": None if published is None else int(published.total().half_widths.max()),
+        "released_until": description.ticks.shown(tick + 1) if status.published_steps else None,
+        "error_95": int(published.total().half_widths.max()) if published.steps else None,
         "other_histories": len(status.forks),
         "releases_kept_for": "ever" if kept is None else format_duration(kept),
     }
@@ -280,14 +280,14 @@ def _tables(reader: Reader, arguments: argparse.Namespace) -> Iterator[Table]:
     """The figures that the options ask for."""
     from fadecount.streams.export import published_tables
 
-    ticks, keys = reader.status(arguments.name).description.ticks, reader.keys(arguments.name)
+    published = reader.stream(arguments.name)
+    ticks = published.description.ticks
     since, until = _span(arguments, ticks)
     as_of = arguments.as_of
     if as_of is not None:
         as_of = ticks.at(parse_time(as_of, ticks.zone, name="--as-of").timestamp())
     return published_tables(
-        reader.stream(arguments.name),
-        keys,
+        published,
         per=arguments.per,
         since=since,
         until=until,

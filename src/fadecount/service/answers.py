@@ -35,37 +35,6 @@ class StreamPage(Struct):
     next: str | None
 
 
-class TokenAnswer(Struct):
-    """What a token allows, without its secret."""
-
-    id: str
-    role: str
-    stream: str | None
-    label: str
-    created: str
-    expires: str | None
-    expired: bool
-
-
-class TokenList(Struct):
-    """Every token that was not revoked, oldest first."""
-
-    tokens: list[TokenAnswer]
-
-
-class NewTokenAnswer(Struct):
-    """A new token. `token` is shown here and never again."""
-
-    token: str
-    about: TokenAnswer
-
-
-class RevokedToken(Struct):
-    """The token is refused from now on."""
-
-    id: str
-
-
 class Statement(Struct):
     """The privacy loss (ε) of a `subject`: exact or an upper bound. `shown` is rounded up; a
     fifty-fifty guess can become as sure as `sure`; `meaning` says so in a sentence. `age` is null

@@ -243,7 +243,7 @@ class _Calls(Generic[Http]):
         was public at a time.
         """
         query = {"per": per, "key": key, "since": since, "until": until, "as_of": as_of}
-        pages = {**query, **_together(together), "limit": str(_PAGE)}
+        pages = {**query, "together": _true(together), "limit": str(_PAGE)}
         figures: list[PublishedFigure] = []
         cursor: str | None = None
         while True:
@@ -264,9 +264,9 @@ class _Calls(Generic[Http]):
         at: str | None = None,
         as_of: str | None = None,
     ) -> Steps[list[PublishedFigure]]:
-        """The total of each key since the stream began, up to a time (by default now). See
-        :meth:`figures`."""
-        query = {"key": key, "at": at, "as_of": as_of, **_together(together)}
+        """The total of each key since the stream began, up to a time (by default now), or to each
+        of several with commas between. See :meth:`figures`."""
+        query = {"key": key, "at": at, "as_of": as_of, "together": _true(together)}
         return _figures((yield from self._exchange("GET", f"{_path(name)}/total", query)))
 
     @_Call
@@ -281,7 +281,7 @@ class _Calls(Generic[Http]):
     ) -> Steps[list[PublishedFigure]]:
         """The count of each key in the slot that is not over: so far today, for ``1d``. See
         :meth:`figures`."""
-        query = {"per": per, "key": key, "as_of": as_of, **_together(together)}
+        query = {"per": per, "key": key, "as_of": as_of, "together": _true(together)}
         return _figures((yield from self._exchange("GET", f"{_path(name)}/so-far", query)))
 
     @_Call
@@ -497,5 +497,5 @@ def _figures(page: Mapping[str, Any]) -> list[PublishedFigure]:
     return [PublishedFigure(**each) for each in page["figures"]]
 
 
-def _together(together: bool) -> dict[str, str]:
-    return {"together": "true"} if together else {}
+def _true(choice: bool) -> str | None:
+    return "true" if choice else None

@@ -3,21 +3,18 @@
 from __future__ import annotations
 
 import hashlib
-import zlib
 from collections import Counter
 from collections.abc import Iterator
-from contextlib import contextmanager, nullcontext
+from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import Any
 
 import msgspec
 from starlette.requests import Request
-from starlette.types import Send
 
 from fadecount.service.problems import (
     MEDIA_TYPE,
     Problem,
-    bad_request,
     too_large,
     unavailable,
 )
@@ -40,7 +37,6 @@ SECURITY_HEADERS: Headers = (
 )
 JSON = "application/json"
 
-_GZIP = 31
 PIECE_BYTES = 16 * 1024
 """A larger body is sent in pieces of this size, each after the client has read most of those
 before."""
@@ -51,11 +47,7 @@ readers counts once."""
 
 
 WRITE = "fadecount.write"
-"""Where the protocol puts a function that sends a whole answer at once."""
-
-
-class ClientGone(Exception):  # noqa: N818 - a client that left is no error
-    """The client closed the connection, so no answer can be sent."""
+"""Where the protocol puts a function that sends a whole answer."""
 
 
 class Call(Request):
@@ -78,16 +70,6 @@ class Answer:
     body: bytes
     status: int = 200
     headers: Headers = ()
-
-    async def send(self, send: Send) -> None:
-        """Send as ASGI messages. A client that does not read holds no more than a piece of a large
-        body in the buffers of its connection."""
-        body, headers = self.body, list(self.headers)
-        with SENDING.holding(body) if len(body) > PIECE_BYTES else nullcontext():
-            await send({"type": "http.response.start", "status": self.status, "headers": headers})
-            for at in range(0, max(1, len(body)), PIECE_BYTES):
-                piece, more = body[at : at + PIECE_BYTES], at + PIECE_BYTES < len(body)
-                await send({"type": "http.response.body", "body": piece, "more_body": more})
 
 
 class Sending:
@@ -199,33 +181,17 @@ def media_type(request: Request) -> str:
     return request.headers.get("content-type", "").partition(";")[0].strip().lower()
 
 
-async def read_body(request: Request, most: int) -> tuple[bytes, bool]:
-    """The whole body as sent, and whether it is packed. It is refused as soon as it is known to be
-    larger than ``most`` bytes. The protocol limits the time."""
+async def read_body(request: Request, most: int) -> bytes:
+    """The whole body. It is refused as soon as it is known to be larger than ``most`` bytes. The
+    protocol limits the time."""
     declared = request.headers.get("content-length", "")
     if declared.isdigit() and (len(declared) > 18 or int(declared) > most):
         raise too_large(most)
-    encoding = request.headers.get("content-encoding", "identity").strip().lower()
-    if encoding not in ("identity", "gzip"):
-        raise Problem(415, "unsupported_encoding", "Content-Encoding must be gzip or absent")
+    if request.headers.get("content-encoding", "identity").strip().lower() != "identity":
+        raise Problem(415, "unsupported_encoding", "Content-Encoding must be absent")
     body = bytearray()
     async for piece in request.stream():
         body += piece
         if len(body) > most:
             raise too_large(most)
-    return bytes(body), encoding == "gzip"
-
-
-def unpacked(packed: bytes, limit: int) -> bytes:
-    """Unpacks at most ``limit`` bytes: a decompression bomb takes no more memory than any other
-    body."""
-    unpacker = zlib.decompressobj(_GZIP)
-    try:
-        body = unpacker.decompress(packed, limit + 1)
-    except zlib.error:
-        raise bad_request("not_gzip", "the body must be gzip, as Content-Encoding says") from None
-    if len(body) > limit:
-        raise too_large(limit)
-    if not unpacker.eof or unpacker.unused_data:
-        raise bad_request("not_gzip", "the body must be one complete gzip member")
-    return body
+    return bytes(body)

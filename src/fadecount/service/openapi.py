@@ -21,12 +21,9 @@ _REFUSALS = {
     400: "something in the request is wrong; nothing was done",
     401: "no valid token",
     403: "the token does not allow this",
-    404: "there is no such stream, key, token or path",
+    404: "there is no such stream, key or path",
     408: "the request took too long to arrive",
-    409: (
-        "the stream exists with another meaning, has ended, or its name was used; or the token is"
-        " the request's own"
-    ),
+    409: "the stream exists with another meaning, has ended, or its name was used",
     410: "the figures asked for were removed",
     413: "the body is too large",
     415: "the media type or encoding is not one of those listed",

@@ -18,6 +18,7 @@ import msgspec
 import numpy as np
 
 from fadecount.durations import UNITS, format_duration, parse_duration
+from fadecount.errors import ParameterError
 from fadecount.service.answers import PrivacyCurve, PrivacyLosses, StreamPage
 from fadecount.service.fading_curve import FadingCurve
 from fadecount.service.http import Answer, Call, Tagged, tagged_json, wants_csv
@@ -46,6 +47,7 @@ MOST_VISITS = 10_000
 MOST_CELLS = 1_000_000
 """Slots times keys that one request may read."""
 
+TIMES = "at must be a time with its zone, or several with commas between"
 LONGEST_SLOT = 1000 * UNITS["y"]
 LONGEST_UNCHANGED = 60
 """Seconds for which readers may keep figures without asking again, at most. Someone may delete a
@@ -70,13 +72,11 @@ class ReadContext:
 
     async def stream(self, call: Call) -> PublicStream:
         """The stream of a request."""
-        return await self.pool.stream(call.stream_name, call)
+        return await self.pool.stream(call.stream_name)
 
     def unchanged(self, stream: PublicStream) -> int:
         """For how many seconds figures cannot change: until the open tick is over, which is public.
         A second less, so that nobody who hears of the change has an answer from before."""
-        if stream.last_tick is None:
-            return 0
         due = self.clock.until(stream.ticks.start_seconds(stream.last_tick + 2))
         return max(0, min(LONGEST_UNCHANGED, int(due) - 1))
 
@@ -99,7 +99,7 @@ async def list_streams(context: ReadContext, call: Call) -> Answer:
             return reader.statuses(after=query.cursor, limit=query.limit + 1)
         return [reader.status(only)] if reader.has(only) else []
 
-    statuses = await context.pool.ask(read, call)
+    statuses = await context.pool.ask(read)
     streams = [context.info(each) for each in statuses[: query.limit]]
     following = streams[-1].name if len(statuses) > query.limit else None
     return context.answer(call, tagged_json(StreamPage(streams, next=following)))
@@ -138,7 +138,7 @@ async def get_privacy(context: ReadContext, call: Call) -> Answer:
     # closing other ticks does not change it
     question = ("curve", curve.stream.histories, curve.ahead, call.query)
     make = partial(_privacy, stream, call.query, curve)
-    tagged = await context.pool.read(stream, question, make, call, lasting=True)
+    tagged = await context.pool.read(stream, question, make, lasting=True)
     return context.answer(call, tagged)
 
 
@@ -178,11 +178,13 @@ class Asked:
     query: Any
     per: str
     as_of: int | None
+    keys: Sequence[str | None]
+    """The names of the columns of figures; None for the sum over all keys."""
     positions: Sequence[int]
 
     def table(self, figures: Figures) -> Table:
         """The rows of the keys that were asked for."""
-        return figures_table(figures, self.stream.keys, self.positions)
+        return figures_table(figures, self.keys, self.positions)
 
 
 async def _answered(
@@ -191,7 +193,7 @@ async def _answered(
     stream, as_csv = await context.stream(call), wants_csv(call)
     make = partial(_page, stream, call, as_csv, ask)
     question = (ask.__name__, as_csv, call.query)
-    tagged = await context.pool.read(stream, question, make, call)
+    tagged = await context.pool.read(stream, question, make)
     return tagged.answer(call, public=context.public, seconds=context.unchanged(stream))
 
 
@@ -205,17 +207,18 @@ def _page(
     """What was asked for, with what one must know of it."""
     query: FigureQuery = call.query
     per = _per(stream, query, ask is _so_far) if isinstance(query, SoFarQuery) else TOTAL
-    positions, as_of = _positions(stream, query), _vintage(stream, query.as_of)
+    as_of, positions = _vintage(stream, query.as_of), _positions(stream, query)
     published, following = stream.published(reader), None
-    if published is None:
+    if not published.steps:
         table = figures_table(no_figures(0), ())
     else:
         asked = Asked(
             stream=stream,
-            published=published,
+            published=published.together() if query.together else published,
             query=query,
             per=per,
             as_of=as_of,
+            keys=(None,) if query.together else stream.keys,
             positions=positions,
         )
         table, following = ask(asked)
@@ -253,17 +256,17 @@ def _figures(asked: Asked) -> tuple[Table, str | None]:
     if asked.per == TOTAL:
         if first is not None:
             stream.require_kept(first)
-        first = max(stream.first_tick or 0, published.first_tick if first is None else first)
+        first = max(stream.first_tick, published.first_tick if first is None else first)
         pieces = published.running(since=first, until=min(end, first + most), as_of=asked.as_of)
-        figures = Figures.joined([no_figures(len(stream.keys)), *pieces])
+        figures = Figures.joined([no_figures(len(asked.keys)), *pieces])
         begins = list(range(first, first + len(figures) + 1))
     else:
-        with refusing("bad_query", _lengths(stream)):
+        with refusing("bad_query", _lengths(stream), (ParameterError,)):
             figures = published.figures(
                 asked.per, since=first, until=end, as_of=asked.as_of, most=most
             )
-        edges = [*figures.starts.tolist(), *figures.ends[-1:].tolist()]
-        begins = [stream.ticks.at(edge) for edge in edges]
+        begin = published.first_tick if first is None else first
+        begins = [begin, *(stream.ticks.at(end) for end in figures.ends.tolist())]
     places = np.flatnonzero(figures.known[:, asked.positions].ravel())
     skipped = int(np.searchsorted(places, skip))
     following = None
@@ -280,22 +283,26 @@ def _total(asked: Asked) -> tuple[Table, str | None]:
     published, at = asked.published, asked.query.at
     if at is None:
         return asked.table(published.total(as_of=asked.as_of)), None
-    began = asked.stream.ticks.local(published.first_tick)
-    with refusing("bad_query", f"at must be times from {began} on, where the stream began"):
+    with refusing("bad_query", TIMES):
         times = [msgspec.convert(each, Time, strict=False) for each in at.split(",")]
-        ticks = [asked.stream.ticks.at(time.timestamp()) for time in times]
+    if len(times) > 1 and len(times) * len(asked.stream.keys) > MOST_CELLS:
+        raise bad_request("bad_query", f"{TIMES}; fewer, since the stream has many keys")
+    ticks = [_tick(asked.stream, time, "at") for time in times]
+    began = asked.stream.ticks.local(published.first_tick)
+    detail = f"at must be {began} or later, where the stream began"
+    with refusing("bad_query", detail, (ParameterError,)):
         return asked.table(published.totals(ticks, as_of=asked.as_of)), None
 
 
 def _so_far(asked: Asked) -> tuple[Table, str | None]:
-    with refusing("bad_query", _lengths(asked.stream)):
+    with refusing("bad_query", _lengths(asked.stream), (ParameterError,)):
         return asked.table(asked.published.so_far(asked.per, as_of=asked.as_of)), None
 
 
 def _positions(stream: PublicStream, query: FigureQuery) -> Sequence[int]:
-    """The positions of the keys that are asked for."""
+    """The positions of the keys that are asked for, among the columns of figures."""
     if query.key is None:
-        return range(len(stream.keys))
+        return range(1 if query.together else len(stream.keys))
     if query.together:
         raise bad_request("bad_query", "together must be false where there is a key")
     if query.key not in stream.positions:
@@ -306,7 +313,7 @@ def _positions(stream: PublicStream, query: FigureQuery) -> Sequence[int]:
 def _vintage(stream: PublicStream, moment: datetime | None) -> int | None:
     """The tick whose beginning is the time as of which figures are wanted."""
     first, through, shown = stream.status.first_tick, stream.through, stream.ticks.local
-    if moment is None or first is None or through is None:
+    if moment is None or through is None:
         return None
     tick = _tick(stream, moment, "as_of")
     if not first <= tick <= through:

@@ -11,8 +11,7 @@ import resource
 import signal
 import socket
 import sys
-import threading
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable
 from dataclasses import replace
 from typing import Any
 
@@ -43,84 +42,49 @@ SILENT_SECONDS = 30
 heartbeat every 15 seconds."""
 
 
-class Notifier:
-    """Sends the state of the service to systemd, if that is its manager: ready, stopping, and signs
-    of life. A message that cannot be sent never disturbs the service.
+def notify(state: str) -> None:
+    """Send a state, such as ``READY=1``, to systemd, if that manages this process (``man
+    sd_notify``). A message that cannot be sent never disturbs the service."""
+    address = os.environ.get("NOTIFY_SOCKET", "")
+    address = "\0" + address[1:] if address.startswith("@") else address
+    if address:
+        kind = socket.SOCK_DGRAM | socket.SOCK_CLOEXEC
+        with contextlib.suppress(OSError), socket.socket(socket.AF_UNIX, kind) as channel:
+            channel.setblocking(False)
+            channel.sendto(state.encode(), address)
 
-    The protocol is one datagram per message to the socket that ``NOTIFY_SOCKET`` names; see ``man
-    sd_notify``.
-    """
 
-    def __init__(self, environment: Mapping[str, str] = os.environ) -> None:
-        address = environment.get("NOTIFY_SOCKET", "")
-        self._address = "\0" + address[1:] if address.startswith("@") else address
-        own = environment.get("WATCHDOG_PID", str(os.getpid())) == str(os.getpid())
-        wanted = environment.get("WATCHDOG_USEC", "") if self._address and own else ""
-        self.watchdog_seconds: float | None = (
-            int(wanted) / 1e6 if wanted.isdecimal() and int(wanted) > 0 else None
-        )
-        """The time within which the manager wants a sign of life; None if it wants none."""
-
-    def ready(self) -> None:
-        """The service listens, and its store is open."""
-        self._send("READY=1")
-
-    def stopping(self) -> None:
-        """The service has begun to end."""
-        self._send("STOPPING=1")
-
-    async def signs_of_life(self, is_alive: Callable[[], bool]) -> None:
-        """Send a sign of life at half the time that the manager allows, as long as ``is_alive``.
-        Runs until it is cancelled."""
-        while self.watchdog_seconds is not None:
-            if is_alive():
-                self._send("WATCHDOG=1")
-            await asyncio.sleep(self.watchdog_seconds / 2)
-
-    def _send(self, *lines: str) -> None:
-        if self._address:
-            with (
-                contextlib.suppress(OSError),
-                socket.socket(socket.AF_UNIX, socket.SOCK_DGRAM | socket.SOCK_CLOEXEC) as channel,
-            ):
-                channel.setblocking(False)
-                channel.sendto("\n".join(lines).encode(), self._address)
+async def signs_of_life(is_alive: Callable[[], bool]) -> None:
+    """Send a sign of life at half the time that systemd allows, if it wants one, as long as
+    ``is_alive``. Runs until it is cancelled."""
+    seconds = int(os.environ.get("WATCHDOG_USEC", "0")) / 2e6
+    while seconds:
+        if is_alive():
+            notify("WATCHDOG=1")
+        await asyncio.sleep(seconds)
 
 
 class _Server(uvicorn.Server):
     """Closes live connections as soon as a shutdown is requested; otherwise they would delay it."""
 
     service: Service
-    notifier: Notifier
     asked: float | None = None
     on_listening: Callable[[], None] = staticmethod(lambda: None)
 
-    @contextlib.contextmanager
-    def capture_signals(self) -> Iterator[None]:
-        """Shuts down in order: uvicorn would raise the signal again and end the process before the
-        store is closed."""
-        loop = asyncio.get_running_loop()
-        if threading.current_thread() is not threading.main_thread():
-            yield
-            return
-        signals = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
-        for each in signals:
-            loop.add_signal_handler(each, self.handle_exit, each, None)
-        try:
-            yield
-        finally:
-            for each in signals:
-                loop.remove_signal_handler(each)
+    def capture_signals(self) -> contextlib.AbstractContextManager[None]:  # type: ignore[override]
+        """Leave signals alone: uvicorn would raise them again at its end, before the store is
+        closed."""
+        return contextlib.nullcontext()
 
     async def startup(self, sockets: list[socket.socket] | None = None) -> None:
         """Announces the address once the server listens."""
         await super().startup(sockets)
         self.on_listening()
-        self.notifier.ready()
+        notify("READY=1")
 
     async def shutdown(self, sockets: list[socket.socket] | None = None) -> None:
         self.asked = asyncio.get_running_loop().time()
-        self.notifier.stopping()
+        notify("STOPPING=1")
         self.service.pool.end_live()
         await super().shutdown(sockets)
 
@@ -128,7 +92,8 @@ class _Server(uvicorn.Server):
 def serve(
     settings: Settings, host: str, port: int, *, announce: Callable[[str], None] = print
 ) -> int:
-    """Serve until SIGTERM or SIGINT; 0 after a requested shutdown, 1 if the store failed.
+    """Serve until SIGTERM or SIGINT; 0 after a requested shutdown, 1 if the store failed. To be
+    called in the main thread.
 
     A store that does not answer does not prevent the shutdown: the process then ends at once, as if
     it had been killed. A store survives that.
@@ -183,16 +148,16 @@ async def _serve(
     await service.start()
     server = make_server(service, settings)
 
-    def failed() -> None:
+    def end() -> None:
         server.should_exit = True
 
-    service.writer.on_failure = failed
+    service.writer.on_failure = end
+    for each in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP):
+        asyncio.get_running_loop().add_signal_handler(each, end)
     host, port = listening.getsockname()[:2]
     address = f"http://{f'[{host}]' if ':' in host else host}:{port}/"
     server.on_listening = lambda: announce(f"fadecount serves {address}")
-    alive = asyncio.create_task(
-        server.notifier.signs_of_life(lambda: not service.writer.failed.is_set())
-    )
+    alive = asyncio.create_task(signs_of_life(lambda: not service.writer.failed.is_set()))
     try:
         await server.serve(sockets=[listening])
     finally:
@@ -223,7 +188,7 @@ def make_server(service: Service, settings: Settings) -> _Server:
         backlog=BACKLOG,
     )
     server = _Server(config)
-    server.service, server.notifier = service, Notifier()
+    server.service = service
     return server
 
 

@@ -18,7 +18,7 @@ if TYPE_CHECKING:
     from fadecount.streams.database import Database
     from fadecount.streams.reader import Reader
 
-__all__ = ["Clock", "FastClock", "Limits", "Settings", "Storage", "open_store", "open_tokens"]
+__all__ = ["Clock", "Limits", "Settings", "Storage", "open_store", "open_tokens"]
 
 STORE_NAME = "streams.db"
 
@@ -37,12 +37,10 @@ class Limits:
     for single clients are for the proxy in front."""
 
     body_bytes: int = 1 << 20
-    events_per_request: int = 50_000
     request_seconds: float = 10.0
     idle_seconds: float = 15.0
     send_seconds: float = 10.0
     connections: int = 1024
-    waiting_batches: int = 4096
     waiting_bytes: int = 64 << 20
     """What the batches that wait to be committed may take in memory, about."""
 
@@ -124,27 +122,6 @@ class Clock:
     def until(self, moment: float) -> float:
         """Real seconds to wait for a moment; 0 if it has passed."""
         return max(0.0, moment - self.now())
-
-
-class FastClock(Clock):
-    """Time that began at ``start`` when this was made and runs ``speed`` times as fast as real
-    time; ``skip`` jumps ahead."""
-
-    def __init__(self, start: float, speed: float) -> None:
-        self._start, self._speed = start, speed
-        self._began = time.monotonic()
-
-    def now(self) -> float:
-        """Unix seconds of the faster time."""
-        return self._start + (time.monotonic() - self._began) * self._speed
-
-    def until(self, moment: float) -> float:
-        """Real seconds to wait for a moment; 0 if it has passed."""
-        return max(0.0, (moment - self.now()) / self._speed)
-
-    def skip(self, seconds: float) -> None:
-        """Jump ahead."""
-        self._start += seconds
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

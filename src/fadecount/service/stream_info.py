@@ -135,8 +135,8 @@ def stream_info(
     first, last = status.shown_from, status.published_tick
     horizon = description.mechanism.last_step
     ended = horizon is not None and status.published_steps >= horizon
-    due = None if last is None or ended else ticks.start_seconds(last + 2)
-    is_published = last is not None and status.published_steps > 0
+    due = None if ended else ticks.start_seconds(last + 2)
+    is_published = status.published_steps > 0
     # the number of steps matters only beside other histories
     loss = status.loss if status.forks else replace(status.loss, steps=0)
     levels = _levels(description, loss)
@@ -155,8 +155,8 @@ def stream_info(
         group=None if status.group is None else status.group.about(),
         histories=loss.histories,
         retain_seconds=status.retain_seconds,
-        first_start=ticks.local(first) if is_published and first is not None else None,
-        published_through=ticks.local(last + 1) if is_published and last is not None else None,
+        first_start=ticks.local(first) if is_published else None,
+        published_through=ticks.local(last + 1) if is_published else None,
         open_start=ticks.local(ticks.at(now)),
         lag_seconds=0 if due is None else max(0, int(now - due)),
     )

@@ -18,11 +18,13 @@ from fadecount.sources.files import (
     read_history,
     require_file,
 )
+from fadecount.sources.gate import Gate
 from fadecount.sources.live import GrowingFile, LiveBatch, LiveReading
 from fadecount.sources.options import SourceOptions
 from fadecount.sources.rows import Reason
 
 __all__ = [
+    "Gate",
     "GrowingFile",
     "LiveBatch",
     "LiveReading",

@@ -10,6 +10,7 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Callable, Hashable, Iterator, Sequence
 from dataclasses import dataclass, field
+from functools import cached_property
 from importlib.util import find_spec
 from pathlib import Path
 from typing import TYPE_CHECKING, BinaryIO, TypeVar
@@ -18,6 +19,7 @@ import numpy as np
 import numpy.typing as npt
 
 from fadecount.errors import BadRowError, InputError, bad_parameter, missing_extra
+from fadecount.noise import unpredictable
 from fadecount.sources.options import Format, SourceOptions
 from fadecount.sources.rows import (
     OUTSIDE,
@@ -30,6 +32,7 @@ from fadecount.sources.rows import (
     json_parser,
     numbered_lines,
 )
+from fadecount.streams.inputs import person_digest
 
 if TYPE_CHECKING:
     import pandas
@@ -78,11 +81,13 @@ class SourceReport:
     """Tallies of one input, for its owner. They are exact and therefore not for publication.
 
     ``rows_read`` counts every row, bad ones included; ``rows_dropped`` the good rows beyond
-    ``per_person``; ``skipped`` says why rows were left out.
+    ``per_person``; ``rows_cut`` those whose amount was cut to ``max_amount``; ``skipped`` says why
+    rows were left out.
     """
 
     rows_read: int = 0
     rows_dropped: int = 0
+    rows_cut: int = 0
     skipped: Counter[Reason] = field(default_factory=Counter)
 
     @property
@@ -94,9 +99,29 @@ class SourceReport:
         """One line per reason, the most frequent first: ``3 rows left out: the key is not
         declared``."""
         order = sorted(self.skipped.items(), key=lambda each: (-each[1], each[0]))
-        return [
-            f"{count:,} row{'s' * (count != 1)} left out: {reason.text}" for reason, count in order
-        ]
+        return [f"{_rows(count)} left out: {reason.text}" for reason, count in order]
+
+    def consequences(self) -> list[str]:
+        """What else does not count in full, and by how much the figures are too low for all that:
+        intervals cover the noise only."""
+        lines = []
+        if self.rows_dropped:
+            lines.append(f"{_rows(self.rows_dropped)} left out: beyond the cap of their person")
+        if self.rows_cut:
+            lines.append(f"{_rows(self.rows_cut)} counted with the largest amount: sums are lower")
+        elsewhere = sum(self.skipped[reason] for reason in OUTSIDE if reason != Reason.LATE)
+        missing = self.rows_skipped - elsewhere + self.rows_dropped
+        if missing:
+            share = 100.0 * missing / (self.rows_read - elsewhere)
+            lines.append(
+                f"all in all {_rows(missing)} ({share:.3g} % of those in the range) do not count:"
+                " figures are that much too low, and intervals cover the noise only"
+            )
+        return lines
+
+
+def _rows(count: int) -> str:
+    return f"{count:,} row{'s' * (count != 1)}"
 
 
 class Reading(Iterator[Batch]):
@@ -125,12 +150,25 @@ class Earlier:
 
 
 class People:
-    """What of each person was counted in each tick: digests only, in memory only."""
+    """What of each person was counted in each tick, and which ids of rows: digests only, in memory
+    only. Files that are read together share it."""
 
     def __init__(self, options: SourceOptions, earlier: Earlier | None = None) -> None:
         self._unit = options.unit
         self._first, self._earlier = options.first_tick, earlier
         self._counted: dict[int, dict[Hashable, int]] = {}
+        self._ids: set[tuple[int, bytes]] = set()
+
+    @cached_property
+    def key(self) -> bytes:
+        """The key of the digests."""
+        return unpredictable(32) if self._earlier is None else self._earlier.key
+
+    def repeats(self, tick: int, row_id: str) -> bool:
+        """Whether a row with this id was counted in this tick before; if not, it is now."""
+        before = len(self._ids)
+        self._ids.add((tick, person_digest(row_id, self.key)))
+        return len(self._ids) == before
 
     def accepts(self, tick: int, person: bytes, key: int) -> bool:
         """Whether one more row of this person counts in this tick under this key; if so, the row is
@@ -147,20 +185,16 @@ class People:
 
 
 def read_plain(
-    path: Path,
-    kind: Format,
-    options: SourceOptions,
-    report: SourceReport,
-    earlier: Earlier | None = None,
+    path: Path, kind: Format, options: SourceOptions, report: SourceReport, people: People
 ) -> Iterator[TickBatch]:
     """The counts of a CSV or JSON lines file. The whole file is judged before the first batch is
     yielded.
 
-    Memory grows with the number of distinct pairs of tick and key (and of tick and person), not
-    with the number of rows.
+    Memory grows with the number of distinct pairs of tick and key (and of tick and person or id),
+    not with the number of rows.
     """
     with path.open("rb") as stream:
-        counts = count_stream(stream, path.name, kind, options, report, earlier)
+        counts = count_stream(stream, path.name, kind, options, report, people)
     yield from batches_of(counts)
 
 
@@ -170,7 +204,7 @@ def count_stream(
     kind: Format,
     options: SourceOptions,
     report: SourceReport,
-    earlier: Earlier | None = None,
+    people: People,
     *,
     stop: bool = False,
 ) -> dict[tuple[int, int], int]:
@@ -181,40 +215,64 @@ def count_stream(
     """
     lines = numbered_lines(stream, options.max_line_bytes)
     parse = parser_for(kind, lines, options, source)
-    judge = RowJudge(options, None if earlier is None else earlier.key)
-    people = People(options, earlier)
+    judge = RowJudge(options, None if options.person is None else people.key)
     tick_of = options.ticks.at
     counts: dict[tuple[int, int], int] = {}
     for number, line in lines:
         report.rows_read += 1
         texts = line if isinstance(line, Reason) else parse(line)
         event = texts if isinstance(texts, Reason) else judge(texts)
-        outcome = (
-            event
-            if isinstance(event, Reason)
-            else outside(tick_of(event.seconds), options) or event
-        )
-        if isinstance(outcome, Reason):
-            if stop and outcome not in OUTSIDE:
-                raise BadRowError(
-                    f"{source}, line {number}: {outcome.text}; a run leaves this row out",
-                    number=number,
-                )
-            report.skipped[outcome] += 1
+        tick = event if isinstance(event, Reason) else placed(tick_of(event.seconds), options)
+        if not isinstance(tick, Reason) and not isinstance(event, Reason):
+            count_row(
+                counts,
+                (tick, event.key),
+                event.amount,
+                (event.person, event.id),
+                people,
+                report,
+                options,
+            )
             continue
-        place = (tick_of(outcome.seconds), outcome.key)
-        if people.accepts(place[0], outcome.person, outcome.key):
-            counts[place] = counts.get(place, 0) + outcome.amount
-        else:
-            report.rows_dropped += 1
+        assert isinstance(tick, Reason)
+        if stop and tick not in OUTSIDE:
+            raise BadRowError(
+                f"{source}, line {number}: {tick.text}; a run leaves this row out", number=number
+            )
+        report.skipped[tick] += 1
     return counts
 
 
-def outside(tick: int, options: SourceOptions) -> Reason | None:
-    """Why an event of this tick is not counted, if it is outside the wanted ticks."""
-    if options.first_tick is not None and tick < options.first_tick:
-        return Reason.BEFORE
-    return Reason.AFTER if options.end_tick is not None and tick >= options.end_tick else None
+def count_row(
+    counts: dict[tuple[int, int], int],
+    place: tuple[int, int],
+    amount: int,
+    whose: tuple[bytes, str],
+    people: People,
+    report: SourceReport,
+    options: SourceOptions,
+) -> None:
+    """Count a good row of a tick and key, unless its id is repeated or its person has reached the
+    cap."""
+    person, row_id = whose
+    if options.unique is not None and people.repeats(place[0], row_id):
+        report.skipped[Reason.REPEATED] += 1
+    elif people.accepts(place[0], person, place[1]):
+        counts[place] = counts.get(place, 0) + min(amount, options.max_amount)
+        report.rows_cut += amount > options.max_amount
+    else:
+        report.rows_dropped += 1
+
+
+def placed(tick: int, options: SourceOptions) -> int | Reason:
+    """The tick in which an event of this tick counts, or why it does not."""
+    first, since = options.first_tick, options.late_from
+    if first is not None and tick < first:
+        if options.late != "next" or since is None or tick < since:
+            return Reason.BEFORE
+        tick = first
+    after = options.end_tick is not None and tick >= options.end_tick
+    return Reason.AFTER if after else tick
 
 
 def parser_for(
@@ -241,19 +299,39 @@ def require_file(path: Path) -> None:
 
 
 def read_file(
-    path: str | Path, options: SourceOptions, *, earlier: Earlier | None = None
+    path: str | Path | Sequence[str | Path],
+    options: SourceOptions,
+    *,
+    earlier: Earlier | None = None,
 ) -> Reading[TickBatch]:
     """The counts of the events in a file, as batches in the order of time; rows may stand in the
-    file in any order.
+    file in any order. With several files, as if they were one.
 
     Guarantees: a row that cannot be read is left out and changes nothing else; an empty file has no
     events; no message holds a value of a row. Memory grows with the number of distinct pairs of
     tick and key (and of tick and person, where persons are bounded), not with the number of rows.
     With and without polars, the batches and the report are the same.
     """
-    path, kind = _checked(path, options)
-    report = SourceReport()
-    return Reading(_batches(path, kind, options, report, earlier), report)
+    paths = [path] if isinstance(path, str | Path) else path
+    files = [_checked(each, options) for each in paths]
+    report, people = SourceReport(), People(options, earlier)
+
+    def batches() -> Iterator[TickBatch]:
+        read = [
+            batch for file, kind in files for batch in _batches(file, kind, options, report, people)
+        ]
+        if len(files) > 1 and read:
+            order = np.argsort(np.concatenate([batch.ticks for batch in read]), kind="stable")
+            yield TickBatch(
+                *(
+                    np.concatenate([getattr(batch, name) for batch in read])[order]
+                    for name in ("ticks", "keys", "counts")
+                )
+            )
+        else:
+            yield from read
+
+    return Reading(batches(), report)
 
 
 def check_file(path: str | Path, options: SourceOptions) -> SourceReport:
@@ -266,13 +344,13 @@ def check_file(path: str | Path, options: SourceOptions) -> SourceReport:
     path, kind = _checked(path, options)
     report = SourceReport()
     if kind == "parquet":
-        for _ in _batches(path, kind, options, report, None):
+        for _ in _batches(path, kind, options, report, People(options)):
             pass
         if any(reason not in OUTSIDE for reason in report.skipped):
             raise InputError(f"{path.name}: {'; '.join(report.lines())}")
         return report
     with path.open("rb") as stream:
-        count_stream(stream, path.name, kind, options, report, stop=True)
+        count_stream(stream, path.name, kind, options, report, People(options), stop=True)
     return report
 
 
@@ -311,7 +389,7 @@ def read_history(
 
     def batches() -> Iterator[TickBatch]:
         try:
-            counts = count_stream(stream, source, kind, options, report, earlier)
+            counts = count_stream(stream, source, kind, options, report, People(options, earlier))
         except OSError as error:
             raise InputError(f"{source} cannot be read: {error.strerror}") from None
         yield from batches_of(counts)
@@ -336,7 +414,7 @@ def read_frame(
     def batches() -> Iterator[TickBatch]:
         from fadecount.sources import frames
 
-        yield from frames.read_frame(frame, options, report, earlier)
+        yield from frames.read_frame(frame, options, report, People(options, earlier))
 
     return Reading(batches(), report)
 
@@ -357,17 +435,17 @@ def has_polars() -> bool:
 
 
 def _batches(
-    path: Path, kind: Format, options: SourceOptions, report: SourceReport, earlier: Earlier | None
+    path: Path, kind: Format, options: SourceOptions, report: SourceReport, people: People
 ) -> Iterator[TickBatch]:
     """The batches of a file. Both readers of CSV give the same; the choice is about time alone."""
     try:
         small = kind == "csv" and path.stat().st_size <= SMALL_BYTES
         if kind == "jsonl" or small or not has_polars():
-            yield from read_plain(path, kind, options, report, earlier)
+            yield from read_plain(path, kind, options, report, people)
             return
         from fadecount.sources import frames
 
         read = frames.read_parquet if kind == "parquet" else frames.read_csv
-        yield from read(path, options, report, earlier)
+        yield from read(path, options, report, people)
     except OSError as error:
         raise InputError(f"{path} cannot be read: {error.strerror}") from None

@@ -22,14 +22,13 @@ import polars as pl
 from polars.io.plugins import register_io_source
 
 from fadecount.errors import InputError
-from fadecount.noise import unpredictable
 from fadecount.sources.files import (
     ROWS_PER_BATCH,
-    Earlier,
     People,
     SourceReport,
     TickBatch,
     batches_of,
+    count_row,
 )
 from fadecount.sources.options import SourceOptions
 from fadecount.sources.rows import (
@@ -62,7 +61,7 @@ ROWS_PER_BLOCK = 500_000
 
 
 def read_csv(
-    path: Path, options: SourceOptions, report: SourceReport, earlier: Earlier | None = None
+    path: Path, options: SourceOptions, report: SourceReport, people: People
 ) -> Iterator[TickBatch]:
     """The counts of a CSV file: polars reads its regular lines, the plain parser each other line by
     itself."""
@@ -75,7 +74,7 @@ def read_csv(
             rows = frame.select(wanted or list(schema))
             yield rows if predicate is None else rows.filter(predicate)
 
-    return _counts(register_io_source(frames, schema=schema), path.name, options, report, earlier)
+    return _counts(register_io_source(frames, schema=schema), path.name, options, report, people)
 
 
 def _csv_frames(
@@ -129,7 +128,7 @@ def _texts(raw: bytes, parse: LineParser, options: SourceOptions) -> tuple[str |
 
 
 def read_parquet(
-    path: Path, options: SourceOptions, report: SourceReport, earlier: Earlier | None = None
+    path: Path, options: SourceOptions, report: SourceReport, people: People
 ) -> Iterator[TickBatch]:
     """The counts of a Parquet file."""
     try:
@@ -140,18 +139,18 @@ def read_parquet(
     if names is None:
         raise InputError(f"{path.name} is not a readable Parquet file; check its format")
     column_places(names, options, path.name)
-    return _counts(rows.select(options.columns), path.name, options, report, earlier)
+    return _counts(rows.select(options.columns), path.name, options, report, people)
 
 
 def read_frame(
-    frame: Any, options: SourceOptions, report: SourceReport, earlier: Earlier | None = None
+    frame: Any, options: SourceOptions, report: SourceReport, people: People
 ) -> Iterator[TickBatch]:
     """The counts of a data frame of polars or pandas, from its columns as they are: no text in
     between, except for pandas' columns of objects."""
     if not isinstance(frame, pl.DataFrame):
         frame = pl.DataFrame({column: _from_pandas(frame[column]) for column in options.columns})
     rows = frame.lazy().select(options.columns)
-    return _counts(rows, "the data frame", options, report, earlier)
+    return _counts(rows, "the data frame", options, report, people)
 
 
 def _from_pandas(column: Any) -> pl.Series:
@@ -177,49 +176,52 @@ def _counts(
     source: str,
     options: SourceOptions,
     report: SourceReport,
-    earlier: Earlier | None,
+    people: People,
 ) -> Iterator[TickBatch]:
     """Everything is read and judged here; what is returned only cuts the result into batches."""
     try:
         table = judged(rows, rows.collect_schema(), options)
-        if options.person is not None:
-            return batches_of(_of_persons(table, options, report, earlier))
+        if options.person is not None or options.unique is not None:
+            return batches_of(_one_by_one(table, options, report, people))
         groups = (
             table.group_by("place")
-            .agg(pl.len(), pl.col("amount").sum())
+            .agg(
+                pl.len(),
+                pl.col("amount").clip(upper_bound=options.max_amount).sum(),
+                (pl.col("amount") > options.max_amount).sum().alias("cut"),
+            )
             .collect(engine="streaming")
         )
     except (pl.exceptions.PolarsError, OSError):  # without its text: it may quote a row
         groups = None
     if groups is None:
         raise InputError(f"{source} is damaged: its columns cannot be read; write it again")
-    report.rows_read = int(groups["len"].sum())
+    report.rows_read += int(groups["len"].sum())
     for place, count in groups.filter(pl.col("place") <= LAST_BAD).select("place", "len").rows():
-        report.skipped[Reason(place - FIRST_BAD)] = count
-    return _batches(groups.filter(pl.col("place") > LAST_BAD).sort("place"), options)
+        report.skipped[Reason(place - FIRST_BAD)] += count
+    good = groups.filter(pl.col("place") > LAST_BAD).sort("place")
+    report.rows_cut += int(good["cut"].sum())
+    return _batches(good, options)
 
 
-def _of_persons(
-    table: pl.LazyFrame, options: SourceOptions, report: SourceReport, earlier: Earlier | None
+def _one_by_one(
+    table: pl.LazyFrame, options: SourceOptions, report: SourceReport, people: People
 ) -> dict[tuple[int, int], int]:
-    """The sums per (tick, key) of the rows that count, in the order of the file: of each person the
-    first ones, by the rule of :class:`People`."""
-    people, width = People(options, earlier), max(1, len(options.keys))
-    secret = unpredictable(32) if earlier is None else earlier.key
-    digest = lru_cache(maxsize=1 << 16)(partial(person_digest, key=secret))
+    """The sums per (tick, key) of the rows that count, in the order of the file: the first of each
+    id and of each person, by the rules of :class:`People`."""
+    width = max(1, len(options.keys))
+    digest = lru_cache(maxsize=1 << 16)(partial(person_digest, key=people.key))
     counts: dict[tuple[int, int], int] = {}
     for block in table.collect_batches(
         chunk_size=ROWS_PER_BLOCK, maintain_order=True, engine="streaming"
     ):
         report.rows_read += len(block)
-        for place, amount, name in block.iter_rows():
-            tick, key = divmod(place, width)
+        for place, amount, name, row_id in block.iter_rows():
             if place <= LAST_BAD:
                 report.skipped[Reason(place - FIRST_BAD)] += 1
-            elif people.accepts(tick, digest(name), key):
-                counts[tick, key] = counts.get((tick, key), 0) + amount
-            else:
-                report.rows_dropped += 1
+                continue
+            whose = (b"" if options.person is None else digest(name), row_id)
+            count_row(counts, divmod(place, width), amount, whose, people, report, options)
     return counts
 
 
@@ -405,17 +407,26 @@ and its place in a block."""
 
 def judged(rows: pl.LazyFrame, schema: pl.Schema, options: SourceOptions) -> pl.LazyFrame:
     """One row per row of the input: its place (see ``FIRST_BAD``), its amount and, where persons
-    are bounded, the name of its person."""
+    are bounded or ids count once, the name of its person and its id."""
     assert options.time is not None
-    person = None if options.person is None else _text(options.person, schema[options.person])
+    person, row_id = (
+        pl.lit("-") if name is None else _text(name, schema[name]).fill_null("")
+        for name in (options.person, options.unique)
+    )
     rows = rows.with_columns(
         _seconds(options.time, schema[options.time], options).alias(".seconds"),
         _key(options, schema).alias(".key"),
         _amount(options, schema).alias(".amount"),
-        (pl.lit("-") if person is None else person.fill_null("")).alias(".person"),
+        person.alias(".person"),
+        row_id.alias(".id"),
     )
     ticks = _applied(pl.col(".seconds"), lambda seconds: ticks_of(seconds, options.ticks))
     rows = rows.with_columns(ticks.alias(".tick"))
+    if options.late == "next" and options.late_from is not None and options.first_tick is not None:
+        late = pl.col(".tick").is_between(options.late_from, options.first_tick)
+        rows = rows.with_columns(
+            pl.when(late).then(options.first_tick).otherwise(".tick").alias(".tick")
+        )
     bad = (
         pl.when(pl.col(REASON).is_not_null() if REASON in schema else pl.lit(value=False))
         .then(FIRST_BAD + (pl.col(REASON) if REASON in schema else 0))
@@ -427,13 +438,16 @@ def judged(rows: pl.LazyFrame, schema: pl.Schema, options: SourceOptions) -> pl.
         .then(FIRST_BAD - pl.col(".amount"))
         .when(pl.col(".person") == "")
         .then(FIRST_BAD + Reason.PERSON)
+        .when(pl.col(".id") == "")
+        .then(FIRST_BAD + Reason.ID)
         .when(pl.col(".tick") < (_FIRST if options.first_tick is None else options.first_tick))
         .then(FIRST_BAD + Reason.BEFORE)
         .when(pl.col(".tick") >= (-_FIRST if options.end_tick is None else options.end_tick))
         .then(FIRST_BAD + Reason.AFTER)
     )
     place = bad.otherwise(pl.col(".tick") * max(1, len(options.keys)) + pl.col(".key"))
-    names = [] if person is None else [pl.col(".person").alias("name")]
+    wanted = options.person is not None or options.unique is not None
+    names = [pl.col(".person").alias("name"), pl.col(".id").alias("id")] if wanted else []
     return rows.select(place.alias("place"), pl.col(".amount").alias("amount"), *names)
 
 
@@ -480,10 +494,8 @@ def _amount(options: SourceOptions, schema: pl.Schema) -> pl.Expr:
     text = _text(options.amount, schema[options.amount])
     whole = text.str.extract(WHOLE_PATTERN).cast(pl.Int64, strict=False)
     return (
-        pl.when(whole <= options.max_amount)
+        pl.when(whole.is_not_null())
         .then(whole)
-        .when(whole.is_not_null())
-        .then(-int(Reason.ABOVE))
         .when(text.str.contains(NEGATIVE_PATTERN))
         .then(-int(Reason.NEGATIVE))
         .otherwise(-int(Reason.AMOUNT))

@@ -16,13 +16,13 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import BinaryIO
 
-from fadecount.errors import InputError
+from fadecount.errors import InputError, bad_parameter
 from fadecount.sources.files import (
     Reading,
     SourceReport,
     line_format,
-    outside,
     parser_for,
+    placed,
     require_file,
 )
 from fadecount.sources.options import SourceOptions
@@ -70,8 +70,9 @@ class LiveReading(Reading[LiveBatch]):
 
     Without a time column, an event belongs to the tick in which it arrives. With one, it belongs to
     its own tick, or, if that is over, to the oldest tick that is not: ``open_tick`` at first (by
-    default the oldest open one by the clock). An event more than a minute and ``grace_seconds``
-    ahead of the clock is left out by itself. ``clock`` gives Unix seconds.
+    default the oldest open one by the clock); with ``late="drop"`` it is left out. An event more
+    than a minute and ``grace_seconds`` ahead of the clock is left out by itself. ``clock`` gives
+    Unix seconds.
 
     A ``stream`` with a ``position`` already holds ``backlog`` bytes: these are read before any tick
     passes, so that after a downtime each event still counts in its own tick.
@@ -95,6 +96,9 @@ class LiveReading(Reading[LiveBatch]):
         source: str = "standard input",
     ) -> None:
         line_format(options)
+        if options.unique is not None:
+            remedy = "a live source forgets rows; send batches with ids to the service instead"
+            raise bad_parameter("unique", options.unique, "left out for a live source", remedy)
         super().__init__(self._read(), SourceReport())
         self._stream, self._options, self._clock, self._source = stream, options, clock, source
         self._judge = RowJudge(options, person_key)
@@ -184,12 +188,17 @@ class LiveReading(Reading[LiveBatch]):
             return Reason.FUTURE
         else:
             tick = options.ticks.at(event.seconds)
-        reason = outside(tick, options)
-        if reason is None:
-            assert self._open is not None
-            counted_in = max(tick, self._open, tick if self._catching_up else self._oldest(now))
-            self._rows.append((counted_in, event.key, event.amount, event.person))
-        return reason
+        where = placed(tick, options)
+        if isinstance(where, Reason):
+            return where
+        assert self._open is not None
+        counted_in = max(tick, self._open, tick if self._catching_up else self._oldest(now))
+        if counted_in > tick and options.late == "drop":
+            return Reason.LATE
+        amount = min(event.amount, options.max_amount)
+        self.report.rows_cut += amount < event.amount
+        self._rows.append((counted_in, event.key, amount, event.person))
+        return None
 
     def _batch(self) -> LiveBatch:
         """Everything counted since the last batch."""

@@ -33,16 +33,23 @@ class SourceOptions:
     """How to read events. Every field is public knowledge, so messages may show it; the rows are
     not.
 
-    ``time``, ``key``, ``amount`` and ``person`` name columns. Without ``time`` only a live pipe can
-    be read, by the clock; without ``amount`` every row counts 1. ``keys`` is the public list of
-    keys; ``other`` names the one of them that takes every undeclared key. The first ``per_person``
-    rows of a ``person`` in each tick count; the others are dropped. With ``keys_per_person`` above
-    1, the first ``per_person`` rows under each of the person's first so many keys count.
+    ``time``, ``key``, ``amount``, ``person`` and ``unique`` name columns. Without ``time`` only a
+    live pipe can be read, by the clock; without ``amount`` every row counts 1. ``keys`` is the
+    public list of keys; ``other`` names the one of them that takes every undeclared key. The first
+    ``per_person`` rows of a ``person`` in each tick count; the others are dropped. With
+    ``keys_per_person`` above 1, the first ``per_person`` rows under each of the person's first so
+    many keys count. An amount above ``max_amount`` counts as ``max_amount``. Of the rows with one
+    id in the column ``unique``, the first one in each tick counts; a live source refuses this.
 
     ``tick`` is a duration such as ``1h``, or a number of seconds. A time without an offset is taken
     in ``zone``. The tick of a time is its Unix seconds divided by the length of a tick, rounded
     down; ticks of whole days use local seconds instead, so that they begin at midnight in ``zone``.
     In a live source, a tick stays open until ``grace_seconds`` past its end by the clock.
+
+    A row whose tick is closed is late. ``late="drop"`` leaves it out (the default of a history),
+    ``late="next"`` counts it in the oldest open tick (the default of a live source); of a history,
+    if it is of the tick ``late_from`` or later. Then no row may be given in two runs: it would
+    count twice.
 
     A row that cannot be read is left out alone, and so is one before ``first_tick`` or from
     ``end_tick`` on; the report says how many. This changes no other row.
@@ -60,11 +67,14 @@ class SourceOptions:
     person: str | None = None
     per_person: int = 1
     keys_per_person: int = 1
+    unique: str | None = None
+    late: Literal["next", "drop"] | None = None
     format: Format | None = None
     separator: str = ","
     grace_seconds: int = 0
     first_tick: int | None = None
     end_tick: int | None = None
+    late_from: int | None = None
     max_line_bytes: int = 65_536
     ticks: Ticks = field(init=False, repr=False, compare=False)
     """The calendar of the ticks."""
@@ -82,6 +92,7 @@ class SourceOptions:
             ("time_unit", ("auto", "iso", "s", "ms", "us")),
             ("format", (None, "csv", "jsonl", "parquet")),
             ("separator", (",", ";", "\t", "|")),
+            ("late", (None, "next", "drop")),
         ):
             value = getattr(self, name)
             if value not in choices:
@@ -126,10 +137,9 @@ class SourceOptions:
 
     @property
     def columns(self) -> tuple[str, ...]:
-        """The named columns, in the order time, key, amount, person."""
-        return tuple(
-            name for name in (self.time, self.key, self.amount, self.person) if name is not None
-        )
+        """The named columns, in the order time, key, amount, person, unique."""
+        names = (self.time, self.key, self.amount, self.person, self.unique)
+        return tuple(name for name in names if name is not None)
 
     @property
     def unit(self) -> Unit:

@@ -49,13 +49,15 @@ class Reason(IntEnum):
     KEY = 9, "the key is not declared; the option other counts such rows together"
     AMOUNT = 10, "the amount is not a whole number"
     NEGATIVE = 11, "the amount is negative"
-    ABOVE = 12, "the amount is above max_amount"
-    PERSON = 13, "the person is missing"
+    PERSON = 12, "the person is missing"
+    ID = 13, "the id (unique) is missing"
     BEFORE = 14, "the time is before the first tick that is counted"
     AFTER = 15, "the time is after the last tick that is counted"
+    LATE = 16, "the row is late: its tick is over"
+    REPEATED = 17, "the id (unique) is that of an earlier row in the same tick"
 
 
-OUTSIDE = (Reason.BEFORE, Reason.AFTER)
+OUTSIDE = (Reason.BEFORE, Reason.AFTER, Reason.LATE, Reason.REPEATED)
 """Reasons that are not errors in a row."""
 
 BYTE_ORDER_MARK = b"\xef\xbb\xbf"
@@ -318,13 +320,14 @@ _negative = re.compile(NEGATIVE_PATTERN.removeprefix("^").removesuffix("$"))
 
 
 class Event(NamedTuple):
-    """One good row: Unix seconds (0 without a time column), index of the key, amount, and a digest
-    of the person."""
+    """One good row: Unix seconds (0 without a time column), index of the key, amount, a digest of
+    the person, and its own id."""
 
     seconds: int
     key: int
     amount: int
     person: bytes
+    id: str = ""
 
 
 class RowJudge:
@@ -358,7 +361,7 @@ class RowJudge:
                 return Reason.KEY
         amount: int | Reason = 1
         if options.amount is not None:
-            amount = read_amount(texts[at[options.amount]], options.max_amount)
+            amount = read_amount(texts[at[options.amount]])
             if isinstance(amount, Reason):
                 return amount
         person = b""
@@ -367,14 +370,16 @@ class RowJudge:
             if not name:
                 return Reason.PERSON
             person = self._digest(name, self._person_key)
+        own = "" if options.unique is None else texts[at[options.unique]]
+        if options.unique is not None and not own:
+            return Reason.ID
         assert seconds is not None and key is not None
-        return Event(seconds, key, amount, person)
+        return Event(seconds, key, amount, person, own)
 
 
-def read_amount(text: str, max_amount: int) -> int | Reason:
-    """A whole number from 0 to ``max_amount`` (``3`` or ``3.0``), or the reason why the text is not
-    one."""
+def read_amount(text: str) -> int | Reason:
+    """A whole number from 0 on (``3`` or ``3.0``), or the reason why the text is not one."""
     whole = _whole.fullmatch(text)
     if whole is None:
         return Reason.NEGATIVE if _negative.fullmatch(text) is not None else Reason.AMOUNT
-    return amount if (amount := int(whole[1])) <= max_amount else Reason.ABOVE
+    return int(whole[1])

@@ -51,15 +51,11 @@ def publish(events: DataFrame, stream: Stream, *, to: Sink, late: str = "") -> A
         one, which Spark planned because its checkpoint was restored."""
         query = rows.sparkSession.sparkContext.getLocalProperty(_QUERY_ID) or ""
         commit = ledger.last()
-        if number == commit.number + 1 and (query == commit.query or number == 0):
-            commit = _append(
-                ledger, replace(commit, number=number, query=query), rows, late_seconds
-            )
-        elif [number, query, *(rows.agg(_began()).head() or ())] != [
-            commit.number,
-            commit.query,
-            commit.clock,
-        ]:
+        known = commit.query, commit.number, commit.clock
+        if query and commit.query in ("", query) and number == commit.number + 1:
+            commit = replace(commit, number=number, query=query)
+            commit = _append(ledger, commit, rows, late_seconds)
+        elif (query, number, rows.agg(_began()).collect()[0][0]) != known:
             raise CheckpointError(
                 f"state must be that of the checkpoint, got {commit.number + 1} micro-batches in it"
                 f" and {number} in the checkpoint; one of them is another one, or was restored:"

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import math
 import time
 from collections.abc import Iterator
 from dataclasses import replace
@@ -16,7 +15,7 @@ from pyspark.sql import DataFrame, Window
 from pyspark.sql import functions as sql
 
 from fadecount.errors import CheckpointError, ParameterError, bad_parameter
-from fadecount.mechanisms import ANNOUNCED, Blocks
+from fadecount.mechanisms import ANNOUNCED
 from fadecount.noise import KeyedNoise
 from fadecount.spark.due import Counts, Numbers, Piece, due, make
 from fadecount.spark.ledger import Commit, Ledger
@@ -24,19 +23,22 @@ from fadecount.spark.stream import Stream, proof_of, read_secret
 from fadecount.streams.calendar import BlockCalendar
 from fadecount.streams.ticks import DAY, LATEST
 
-FIGURES = (
-    "stream string, per string, start timestamp, end timestamp, key string, stage int,"
-    " status string, value long, low long, high long, published timestamp"
-)
-"""``stage`` is -1 for the difference that a tied block announces when it opens: pure noise."""
 _COUNTS = pa.schema([("position", pa.int64()), ("key", pa.string()), ("events", pa.int64())])
+_MADE = "level int, stage int, start long, end long, published long, key string, value long"
+_LEGEND = "level int, stage int, per string, status string, around long"
+_FIGURES = [
+    *("per", "timestamp_seconds(start) as start", "timestamp_seconds(end) as end"),
+    *("key", "stage", "status", "value", "value - around as low", "value + around as high"),
+    "timestamp_seconds(published) as published",
+]
 _ROWS_PER_TASK = 1 << 18
 
 
 def figures(events: DataFrame, stream: Stream, *, until: Any) -> DataFrame:
     """The figures of a table of events that are public at the time ``until``: a DataFrame of
     (stream, per, start, end, key, stage, status, value, low, high, published). ``low`` and ``high``
-    enclose the true count with probability 95 %.
+    enclose the true count with probability 95 %. ``stage`` is -1 for the difference that a tied
+    block announces when it opens: pure noise.
 
     The call counts the ticks that are over at ``until``, and freezes the counts in the stream's
     ledger. A call with a later ``until`` adds the ticks since then. So the same call gives the same
@@ -113,8 +115,8 @@ def figures_of(ledger: Ledger, commit: Commit, after: int, until: int) -> DataFr
     A task makes those of some keys, from their counts in the ledger and the keyed noise.
     """
     stream, calendar, epoch = ledger.stream, ledger.calendar(commit), commit.epoch
-    blocks, secret_file, proof = stream.blocks, stream.secret_file, commit.stream["secret"]
-    name, levels = stream.name, stream.description.levels
+    name, blocks, levels = stream.name, stream.blocks, stream.description.levels
+    secret_file, proof = stream.secret_file, commit.stream["secret"]
     pieces = due(blocks, calendar, after, until)
     first = min((int(each.starts[0]) for each in pieces if each.stage != ANNOUNCED), default=until)
 
@@ -136,54 +138,42 @@ def figures_of(ledger: Ledger, commit: Commit, after: int, until: int) -> DataFr
             secret, epoch=epoch, stream=name, mechanism=blocks.to_json(), keys=keys.to_pylist()
         )
         for piece, values in make(blocks, calendar, pieces, counts, noise):
-            yield _rows(name, levels[piece.level], blocks, calendar, keys, piece, values)
+            yield _rows(calendar, keys, piece, values)
 
+    legend: list[tuple[Any, ...]] = []
+    for number, (per, level) in enumerate(zip(levels, blocks.levels, strict=True)):
+        legend += [(number, ANNOUNCED, per, "announced", None)]
+        for stage in range(len(level.stages)):
+            around = blocks.figure_interval(number, stage)
+            legend += [(number, stage, per, level.status(stage), around)]
+    words = ledger.spark.createDataFrame(legend, _LEGEND)
+    ranges = sum(len(each.ends) for each in pieces), until - first
+    by_output, by_input = (ledger.number_of_keys * each // _ROWS_PER_TASK for each in ranges)
     usual = int(ledger.spark.conf.get("spark.sql.shuffle.partitions") or 200)
-    figures_per_key = sum(len(each.ends) for each in pieces)
-    by_output, by_input = (
-        math.ceil(ledger.number_of_keys * each / _ROWS_PER_TASK)
-        for each in (figures_per_key, until - first)
-    )
     needed = f"position is null or position >= {first}L and position < {until}L"
     counts = ledger.counts(commit).where(needed)
-    tasks = max(1, by_output, min(by_input, usual))
-    return counts.repartition(tasks, "key").mapInArrow(task, FIGURES)
+    made = counts.repartition(1 + max(by_output, min(by_input, usual)), "key")
+    made = made.mapInArrow(task, _MADE).join(sql.broadcast(words), ["level", "stage"])
+    return made.selectExpr(f"'{name}' as stream", *_FIGURES)
 
 
-def _rows(
-    stream: str,
-    per: str,
-    blocks: Blocks,
-    calendar: BlockCalendar,
-    keys: pa.Array,
-    piece: Piece,
-    values: Numbers,
-) -> pa.RecordBatch:
+def _rows(calendar: BlockCalendar, keys: pa.Array, piece: Piece, values: Numbers) -> pa.RecordBatch:
     """Figures in the shape (blocks, keys) as rows."""
     height, width = values.shape
-    stage, number = piece.stage, values.size
-    if stage == ANNOUNCED:
-        status, low, high = "announced", *(2 * [pa.nulls(number, pa.int64())])
-    else:
-        status = blocks.levels[piece.level].status(stage)
-        around = blocks.figure_interval(piece.level, stage)
-        low, high = (pa.array(values.ravel() + side) for side in (-around, around))
-
-    def moments(positions: Numbers) -> pa.Array:
-        seconds = calendar.ticks.starts_of(calendar.first_tick + positions)
-        return pa.array(np.repeat(seconds * 1_000_000, width)).cast(pa.timestamp("us", "UTC"))
-
-    columns: dict[str, Any] = {
-        "stream": pa.repeat(stream, number),
-        "per": pa.repeat(per, number),
-        "start": moments(piece.starts),
-        "end": moments(piece.ends),
-        "key": keys.take(pa.array(np.tile(np.arange(width), height))),
-        "stage": pa.repeat(pa.scalar(stage, pa.int32()), number),
-        "status": pa.repeat(status, number),
-        "value": pa.array(values.ravel()),
-        "low": low,
-        "high": high,
-        "published": moments(piece.public),
+    columns = {
+        name: np.repeat(calendar.ticks.starts_of(calendar.first_tick + positions), width)
+        for name, positions in (
+            ("start", piece.starts),
+            ("end", piece.ends),
+            ("published", piece.public),
+        )
     }
-    return pa.RecordBatch.from_pydict(columns)
+    return pa.RecordBatch.from_pydict(
+        {
+            "level": pa.repeat(pa.scalar(piece.level, pa.int32()), values.size),
+            "stage": pa.repeat(pa.scalar(piece.stage, pa.int32()), values.size),
+            **columns,
+            "key": keys.take(pa.array(np.tile(np.arange(width), height))),
+            "value": values.ravel(),
+        }
+    )

@@ -12,6 +12,7 @@ from fadecount.durations import format_duration
 from fadecount.errors import ParameterError, StoreError, bad_parameter
 from fadecount.mechanisms import Blocks, Mechanism, require_planned_tick
 from fadecount.streams.calendar import block_lengths
+from fadecount.streams.forks import Forks, StreamLoss
 from fadecount.streams.groups import NAME, Group
 from fadecount.streams.ticks import Ticks
 from fadecount.streams.unit import ONE_EVENT, Unit
@@ -76,6 +77,16 @@ class Description:
             return "one event"
         tick = format_duration(self.ticks.tick_seconds)
         return f"one person within a tick of {tick} ({self.ticks.zone})"
+
+    def loss(self, forks: Forks = (), steps: int = 0) -> StreamLoss:
+        """What the stream loses about one unit, after so many steps and with other histories."""
+        return StreamLoss(
+            mechanism=self.mechanism,
+            sensitivity=self.unit.per_key,
+            keys=self.unit.keys,
+            forks=forks,
+            steps=steps,
+        )
 
     @property
     def sensitivity(self) -> int:

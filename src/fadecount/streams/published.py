@@ -22,8 +22,7 @@ from numpy.typing import NDArray
 from fadecount.durations import UNITS
 from fadecount.errors import RemovedError, StoreError, bad_parameter
 from fadecount.mechanisms import ANNOUNCED, Blocks
-from fadecount.mechanisms.noise_law import window_half_widths
-from fadecount.mechanisms.views import Views, half_widths_of_sums, views_of
+from fadecount.mechanisms.views import Views, bounds_of_sums, half_widths_around, views_of
 from fadecount.streams.calendar import BlockCalendar
 from fadecount.streams.description import Description
 from fadecount.streams.figures import FigureRows
@@ -496,6 +495,8 @@ class Published:
     # --------------------------------------------------------------------------------------------
     def _windows(self, slots: _Slots, steps: int | Numbers) -> Figures:
         """The counts of any slots, from what was public after so many steps."""
+        if not len(slots.ends):
+            return self._nothing()
         if isinstance(self.description.mechanism, Blocks):
             public = np.broadcast_to(steps, slots.ends.shape)
             lost = np.searchsorted(sorted(set(self.voids.values())), public)
@@ -514,12 +515,13 @@ class Published:
         assert isinstance(mechanism, Blocks)
         assert calendar is not None
         shape = len(slots.ends), self._width
-        values, around = np.zeros(shape, dtype=np.int64), np.zeros(shape, dtype=np.int64)
+        values, bounds, moved = np.zeros(shape, dtype=np.int64), np.zeros(shape), np.zeros(shape)
         known, final = np.zeros(shape, dtype=np.bool_), np.ones(len(slots.ends), dtype=np.bool_)
         partial, published = slots.partial.copy(), np.zeros_like(slots.ends)
         latest = steps.max(initial=0)
         missing = frozenset(void for void, step in self.voids.items() if step < latest)
-        groups, parts = [*self.key_steps, (len(self.keys), 0)], []
+        groups = [*self.key_steps, (len(self.keys), 0)]
+        parts: list[tuple[Views, int]] = []
         for (position, step), (after, _) in pairwise(groups):
             since = calendar.end(0, step) if step else 0
             begins = np.maximum(slots.begins, since)
@@ -534,25 +536,24 @@ class Published:
             )
             keys = slice(position, after)
             columns = slice(0, 1) if self.summed else keys
-            values[:, columns] += views.values(_Fetched(self, views, keys))
+            counts, added = views.rounded(_Fetched(self, views, keys))
+            values[:, columns] += counts
+            moved[:, columns] += added
             there = since < np.maximum(slots.ends, 1)
             known[:, columns] |= there[:, np.newaxis]
-            if self.summed:
-                parts.append((views, after - position))
-            else:
-                around[:, columns] = np.where(there, views.half_widths(BETA), 0)[:, np.newaxis]
+            parts = [*parts, (views, after - position)] if self.summed else [(views, 1)]
+            if not self.summed or after == len(self.keys):
+                bounds[:, columns] = bounds_of_sums(parts, BETA)[:, np.newaxis]
             final &= views.final
             published = np.maximum(published, views.published)
             if not position:
                 partial |= (views.reached < slots.ends) | (views.begun > slots.begins)
-        if self.summed:
-            around[:, 0] = half_widths_of_sums(parts, BETA)
         ticks = self.description.ticks
         return Figures(
             starts=slots.starts_at,
             ends=slots.ends_at,
             values=values,
-            half_widths=around,
+            half_widths=half_widths_around(bounds, moved),
             known=known,
             status=np.where(final & ~partial, FINAL, PROVISIONAL),
             published=ticks.starts_of(self.first_tick + published),
@@ -576,10 +577,10 @@ class Published:
             values = np.where(known, values, 0).sum(axis=1, keepdims=True)
             copies = np.stack([(known & ~late).sum(axis=1), late.sum(axis=1)], axis=1)
             pairs = np.stack(starts, axis=1), np.stack((ends, ends), axis=1)
-            around = window_half_widths(mechanism, *pairs, copies=copies)[:, np.newaxis]
+            around = mechanism.half_widths(*pairs, copies=copies)[:, np.newaxis]
             known = copies.sum(axis=1, keepdims=True) > 0
         else:
-            each, whole = (window_half_widths(mechanism, start, ends) for start in starts)
+            each, whole = (mechanism.half_widths(start, ends) for start in starts)
             around = np.where(late, whole[:, np.newaxis], each[:, np.newaxis])
         around[~known] = 0
         ticks = self.description.ticks

@@ -252,7 +252,7 @@ class StoredState:
         description, keys = status.description, self.keys
         if self._fixed[0] is not description or self._fixed[1] is not keys:
             text = json.dumps((description.to_json(), keys)).encode()
-            self._fixed = description, keys, _digest(text).hex()
+            self._fixed = description, keys, hashlib.blake2b(text, digest_size=32).hexdigest()
         ticks = (status.first_tick, status.last_tick, status.steps, status.width)
         blocks = (status.midnights and status.midnights.to_json(), sorted(status.voids.items()))
         whole = json.dumps((status.uid, self._fixed[2], *ticks, *blocks, status.ahead.hex()))

@@ -61,7 +61,7 @@ class FadingChart extends Chart {
     const beside = Math.max(frame.left + 4, Math.min(left + 8, frame.right - this.next.words.length * 6.6));
     return [
       node("circle", { class: "next", r: 5, cx: left.toFixed(1), cy: top.toFixed(1) }),
-      text(beside, top - 12, this.next.words, { class: "tip" }),
+      ...(this.at === null ? [text(beside, top - 12, this.next.words, { class: "tip" })] : []),
     ];
   }
 }

@@ -54,9 +54,10 @@ export function ranges(per, facts) {
   return { offered, first: first?.[0] ?? "all" };
 }
 
-/* Between the beginning of a chart and now, at which round times a line of totals has its points; in Unix seconds. */
-export function points(seconds, facts) {
+/* At which round times before now a line of totals has its points, in Unix seconds: midnights, if the line is long. */
+export function pointsOf(seconds, facts) {
   const through = Date.parse(facts.published_through);
   const from = Math.max(Date.parse(facts.first_start), through - 1000 * seconds);
-  return timeTicks(from, through - 1, MOST_POINTS, facts.zone).map(({ at }) => at / 1000);
+  const most = Math.min(MOST_POINTS, seconds < 7 * DAY ? MOST_POINTS : seconds / DAY);
+  return timeTicks(from, through - 1, most, facts.zone).map(({ at }) => at / 1000);
 }

@@ -1,0 +1,79 @@
+"""The gate between reading a history and releasing it: a file with the wrong column, or a file that
+was forgotten, must not become noise around zero for ever.
+
+The gate refuses before anything is released, and only the operator sees it. It depends on the rows,
+so when something is published at last can depend on them too: SECURITY.md says what that reveals.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from datetime import datetime, timedelta
+from zoneinfo import ZoneInfo
+
+from fadecount.checks import require_real
+from fadecount.errors import InputError
+from fadecount.sources.files import SourceReport
+from fadecount.sources.rows import OUTSIDE, Reason
+from fadecount.streams.ticks import DAY, Ticks
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Gate:
+    """What a history must meet. At most the part ``max_left_out`` of its rows may be unreadable,
+    and at least one key of a row that is in time must be declared (1 accepts everything). The first
+    whole day after what is published must have an event, unless ``allow_gap`` is given."""
+
+    max_left_out: float = 0.5
+    allow_gap: bool = False
+
+    def __post_init__(self) -> None:
+        remedy = "it is a part of all rows, such as 0.05"
+        require_real("max_left_out", self.max_left_out, low=0.0, high=1.0, remedy=remedy)
+
+    def check_rows(self, report: SourceReport) -> None:
+        """Refuse an input too much of which cannot be read."""
+        if self.max_left_out == 1:
+            return
+        bad = {reason: n for reason, n in report.skipped.items() if reason not in OUTSIDE}
+        undeclared = bad.pop(Reason.KEY, 0)
+        unreadable = sum(bad.values())
+        if unreadable > self.max_left_out * report.rows_read:
+            most = max(bad, key=lambda reason: bad[reason])
+            raise InputError(
+                f"rows that cannot be read must be at most {_percent(self.max_left_out)} of all,"
+                f" got {_percent(unreadable / report.rows_read)} (mostly: {most.text}); nothing was"
+                " released: check the columns, or accept more (max_left_out)"
+            )
+        in_time = report.rows_read - sum(report.skipped[reason] for reason in OUTSIDE)
+        if undeclared and undeclared + unreadable == in_time:
+            raise InputError(
+                "rows must have some declared keys, got none; nothing was released: check the key"
+                " column and the keys, or accept this (max_left_out 1)"
+            )
+
+    def check_gap(self, ticks: Ticks, begin: int, first_event: int) -> None:
+        """Refuse a history whose first event comes a whole day (or tick, if that is longer) or more
+        after the first tick that it would release."""
+        if not self.allow_gap and first_event > begin and first_event >= _day_after(ticks, begin):
+            raise InputError(
+                f"events must go on where the stream ends, {ticks.local(begin)}, got none before"
+                f" {ticks.local(first_event)}; nothing was released: give what is missing first, or"
+                " accept the gap (allow_gap)"
+            )
+
+
+def _day_after(ticks: Ticks, begin: int) -> int:
+    """The first tick after the first whole local day that begins with this tick or later."""
+    if ticks.tick_seconds >= DAY:
+        return begin + 1
+    zone = ZoneInfo(ticks.zone)
+    start = datetime.fromtimestamp(ticks.start_seconds(begin), zone)
+    midnight = start.replace(hour=0, minute=0, second=0, microsecond=0)
+    days = 1 if midnight == start else 2
+    end = (midnight.replace(tzinfo=None) + timedelta(days=days)).replace(tzinfo=zone)
+    return ticks.first_from(end.timestamp())
+
+
+def _percent(part: float) -> str:
+    return f"{100.0 * part:.3g} %"
