@@ -765,6 +765,13 @@ MUTANTS = (
         ("tests/service/test_live.py",),
     ),
     Mutant(
+        "answers that nobody reads add up",
+        "service/protocol.py",
+        "if cycle.flow.write_paused:",
+        "if False:",
+        ("tests/service/test_slow_clients.py",),
+    ),
+    Mutant(
         "an answer kept until after it can change",
         "service/read_routes.py",
         "int(due) - 1",

@@ -11,7 +11,7 @@ import pytest
 
 import fadecount as fc
 from fadecount.streams.export import COLUMNS
-from tests.browser.conftest import SCREENSHOTS, Visit
+from tests.browser.conftest import DAY, HOUR, NOON, SCREENSHOTS, Visit
 from tests.service.harness import Harness
 
 Start = Callable[..., Visit]
@@ -95,9 +95,11 @@ def test_the_band_of_the_total_narrows_into_the_past(visit: Start, shop: Harness
     page = visit().open("/#/streams/visits?per=total")
     page.wait_for_selector("#count-chart .note", state="attached")
     assert page.locator("#count-chart path.band").count() == 2, "the second one is enlarged"
-    whole = rows(shop, "visits/figures?per=1d&cumulative=true&together=true")[:-1]
-    widths = [row["high"] - row["low"] for row in whole]
-    assert max(widths[:40]) < widths[-1], "the last day is provisional"
+    midnights = ",".join(str(NOON - 12 * HOUR - days * DAY) for days in (40, 30, 20))
+    past = rows(shop, f"visits/total?together=true&at={midnights}")
+    (now,) = rows(shop, "visits/total?together=true")
+    assert len(past) == 3
+    assert max(row["high"] - row["low"] for row in past) < now["high"] - now["low"]
 
 
 def test_the_address_keeps_what_is_shown(visit: Start, shop: Harness) -> None:

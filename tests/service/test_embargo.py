@@ -41,7 +41,6 @@ READS = (
     "figures?per=5m&key=a",
     "figures?per=total",
     "figures?per=1h&limit=1",
-    "figures?per=1h&cumulative=true",
     "figures?per=5m&together=true",
     "total",
     "so-far?per=5m",

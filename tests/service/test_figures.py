@@ -157,10 +157,9 @@ def paged(harness: Harness, path: str, limit: int) -> list[dict[str, Any]]:
         "per=1d",
         "per=10m&since=2023-11-14T23:00:00Z",
         "per=1h&key={}",
-        "per=30m&cumulative=true",
         "per=30m&together=true",
         "per=total&together=true",
-        "per=10m&cumulative=true&together=true&since=2023-11-14T23:00:00Z",
+        "per=10m&together=true&since=2023-11-14T23:00:00Z",
     ],
 )
 def test_pages_of_slots_together_are_the_whole(hours: Harness, stream: str, query: str) -> None:
@@ -277,20 +276,21 @@ def test_all_keys_together(hours: Harness, stream: str, route: str) -> None:
 
 
 @pytest.mark.parametrize("stream", ["doors", "vienna", "blocks"])
-def test_totals_up_to_the_end_of_each_slot_as_they_are_known_now(
-    hours: Harness, stream: str
+def test_totals_at_several_times_as_they_are_known_now(
+    hours: Harness, stream: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     path = f"/v1/streams/{stream}"
-    rows = rows_of(hours, f"{path}/figures?per=1h&cumulative=true")
-    ends = [row["end"] for row in rows_of(hours, f"{path}/figures?per=1h")]
+    ends = [row["end"] for row in rows_of(hours, f"{path}/figures?per=1h&together=true")]
+    times = [urllib.parse.quote(end) for end in ends]
+    rows = rows_of(hours, f"{path}/total?at={','.join(times)}&together=true")
     info = asked(hours, path)
-    assert [row["end"] for row in rows[:-2]] == ends[:-2]
+    assert [row["end"] for row in rows] == [*ends[:-1], info["published_through"]]
     assert {row["start"] for row in rows} == {info["first_start"]}
-    assert {row["end"] for row in rows[-2:]} == {info["published_through"]}
-    for row in rows[::2]:
-        at = urllib.parse.quote(row["end"])
-        assert rows_of(hours, f"{path}/total?at={at}")[0] == row
-    assert hours.request("GET", f"{path}/figures?per=total&cumulative=true").status == 400
+    for row, time in zip(rows, times, strict=True):
+        assert rows_of(hours, f"{path}/total?at={time}&together=true") == [row]
+    assert hours.request("GET", f"{path}/total?at={times[0]},x").status == 400
+    monkeypatch.setattr("fadecount.service.read_routes.MOST_CELLS", 5)
+    assert hours.request("GET", f"{path}/total?at={','.join(times)}").status == 400
 
 
 def test_the_same_as_the_reader_gives(hours: Harness) -> None:

@@ -72,7 +72,7 @@ def published(
     void_at: int | None = None,
 ) -> Published:
     """A stream in memory, whose noise ahead is destroyed after ``void_at`` steps."""
-    source, width, voids = FiguresInMemory(), counts.shape[1], []
+    source, width, voids = FiguresInMemory(), counts.shape[1], {}
     calendar = None
     if isinstance(mechanism, fc.Blocks):
         calendar = BlockCalendar.new(mechanism, ticks, first).reaching(len(counts))
@@ -88,7 +88,8 @@ def published(
                         values=made.values,
                     )
                 )
-            voids += maker.destroy_noise_ahead() if end == void_at else []
+            if end == void_at:
+                voids = dict.fromkeys(maker.destroy_noise_ahead(), end)
     else:
         counter = Counter._with_noise(mechanism, noise, width=width) if noise else None
         counter = counter or Counter(mechanism, shape=(width,))
@@ -102,7 +103,7 @@ def published(
         steps=len(counts),
         source=source,
         calendar=calendar,
-        voids=frozenset(voids),
+        voids=voids,
     )
 
 
@@ -159,6 +160,25 @@ class TestWithoutNoise:
             assert np.array_equal(figures.values, truth(stream, counts, figures)), per
         total = stream.total()
         assert total.values.tolist() == [counts.sum(axis=0).tolist()]
+
+    def test_what_was_shown_before_a_block_was_void_stays(self, counts: NDArray[np.int64]) -> None:
+        stream = published(counts, first=FIRST, void_at=702)
+        never, always = (
+            replace(stream, voids=dict.fromkeys(stream.voids, step)) for step in (1 << 40, -1)
+        )
+        ticks = np.array([*range(FIRST + 720, FIRST + 690, -1), FIRST + 705])
+        shown, before, after = (
+            each.totals(ticks, as_published=True) for each in (stream, never, always)
+        )
+        then = (ticks <= FIRST + 702)[:, np.newaxis]
+        assert np.array_equal(shown.values, np.where(then, before.values, after.values))
+        assert np.array_equal(
+            shown.half_widths, np.where(then, before.half_widths, after.half_widths)
+        )
+        assert not np.array_equal(before.values, after.values)
+        for as_of, same in ((FIRST + 702, before), (FIRST + 703, after)):
+            place = int(np.flatnonzero(ticks == as_of)[0])
+            assert stream.total(as_of=as_of).values.tolist() == [same.values[place].tolist()]
 
     def test_a_key_that_is_declared_later_begins_with_the_next_blocks(
         self, counts: NDArray[np.int64]

@@ -29,8 +29,7 @@ from numpy.typing import ArrayLike, NDArray
 from fadecount.checks import LONGEST, Whole
 from fadecount.intervals import steps_in_use
 from fadecount.mechanisms.memories import Memories
-from fadecount.mechanisms.noise_law import tail_bound, variance_of
-from fadecount.mechanisms.weighted_law import quantiles
+from fadecount.mechanisms.noise_law import quantiles, tail_bound, variance_of
 
 Steps = NDArray[np.int64]
 
@@ -139,16 +138,10 @@ class Schedule:
         """The same for the noise of any step up to this one, with probability ``beta`` for each."""
         return tail_bound(self.budgets_ever_in_use(shown), beta, bits)
 
-    def half_widths(self, shown: Steps, beta: float) -> Steps:
-        """For each step, how far its output is from the true count at most, except with probability
-        ``beta``."""
-        return self.window_half_widths(np.zeros_like(shown), shown, beta)
-
-    def window_half_widths(
-        self, firsts: Steps, lasts: Steps, beta: float, copies: ArrayLike = 1
-    ) -> Steps:
-        """The same for differences of outputs; with a second axis, for sums over it of differences
-        with their own noise, each so many times.
+    def half_widths(self, firsts: Steps, lasts: Steps, beta: float, copies: ArrayLike = 1) -> Steps:
+        """How far the differences of the outputs of two steps are from the true ones at most,
+        except with probability ``beta``; with a second axis, the sums over it of differences with
+        their own noise, each so many times.
 
         There are few laws, so that each is computed once: without rounds a difference depends on
         three lengths only.

@@ -231,7 +231,6 @@ class _Calls(Generic[Http]):
         *,
         key: str | None = None,
         together: bool = False,
-        cumulative: bool = False,
         since: str | None = None,
         until: str | None = None,
         as_of: str | None = None,
@@ -240,12 +239,11 @@ class _Calls(Generic[Http]):
         begin in [``since``, ``until``), oldest first; or with ``total`` the total after each tick,
         as it was published then. By default what people read first.
 
-        Times are ISO 8601 with a zone. ``together`` gives the sums over all keys, ``cumulative``
-        the total up to the end of each slot, ``as_of`` what was public at a time.
+        Times are ISO 8601 with a zone. ``together`` gives the sums over all keys, ``as_of`` what
+        was public at a time.
         """
         query = {"per": per, "key": key, "since": since, "until": until, "as_of": as_of}
-        chosen = {"together": _true(together), "cumulative": _true(cumulative)}
-        pages = {**query, **chosen, "limit": str(_PAGE)}
+        pages = {**query, "together": _true(together), "limit": str(_PAGE)}
         figures: list[PublishedFigure] = []
         cursor: str | None = None
         while True:
@@ -266,8 +264,8 @@ class _Calls(Generic[Http]):
         at: str | None = None,
         as_of: str | None = None,
     ) -> Steps[list[PublishedFigure]]:
-        """The total of each key since the stream began, up to a time (by default now). See
-        :meth:`figures`."""
+        """The total of each key since the stream began, up to a time (by default now), or to each
+        of several with commas between. See :meth:`figures`."""
         query = {"key": key, "at": at, "as_of": as_of, "together": _true(together)}
         return _figures((yield from self._exchange("GET", f"{_path(name)}/total", query)))
 

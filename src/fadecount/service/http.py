@@ -5,13 +5,12 @@ from __future__ import annotations
 import hashlib
 from collections import Counter
 from collections.abc import Iterator
-from contextlib import contextmanager, nullcontext
+from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import Any
 
 import msgspec
 from starlette.requests import Request
-from starlette.types import Send
 
 from fadecount.service.problems import (
     MEDIA_TYPE,
@@ -48,7 +47,7 @@ readers counts once."""
 
 
 WRITE = "fadecount.write"
-"""Where the protocol puts a function that sends a whole answer at once."""
+"""Where the protocol puts a function that sends a whole answer."""
 
 
 class Call(Request):
@@ -71,16 +70,6 @@ class Answer:
     body: bytes
     status: int = 200
     headers: Headers = ()
-
-    async def send(self, send: Send) -> None:
-        """Send as ASGI messages. A client that does not read holds no more than a piece of a large
-        body in the buffers of its connection."""
-        body, headers = self.body, list(self.headers)
-        with SENDING.holding(body) if len(body) > PIECE_BYTES else nullcontext():
-            await send({"type": "http.response.start", "status": self.status, "headers": headers})
-            for at in range(0, max(1, len(body)), PIECE_BYTES):
-                piece, more = body[at : at + PIECE_BYTES], at + PIECE_BYTES < len(body)
-                await send({"type": "http.response.body", "body": piece, "more_body": more})
 
 
 class Sending:

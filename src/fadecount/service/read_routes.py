@@ -14,6 +14,7 @@ from functools import partial
 from typing import Any
 from urllib.parse import parse_qsl, urlencode
 
+import msgspec
 import numpy as np
 
 from fadecount.durations import UNITS, format_duration, parse_duration
@@ -27,6 +28,7 @@ from fadecount.service.parsing import (
     PrivacyQuery,
     SoFarQuery,
     StreamsQuery,
+    Time,
     length_of,
 )
 from fadecount.service.problems import bad_request, not_found, refusing
@@ -45,6 +47,7 @@ MOST_VISITS = 10_000
 MOST_CELLS = 1_000_000
 """Slots times keys that one request may read."""
 
+TIMES = "at must be a time with its zone, or several with commas between"
 LONGEST_SLOT = 1000 * UNITS["y"]
 LONGEST_UNCHANGED = 60
 """Seconds for which readers may keep figures without asking again, at most. Someone may delete a
@@ -251,8 +254,6 @@ def _figures(asked: Asked) -> tuple[Table, str | None]:
     width = max(1, len(asked.positions))
     most = max(1, min(query.limit // width + 2, MOST_CELLS // len(stream.keys)))
     if asked.per == TOTAL:
-        if query.cumulative:
-            raise bad_request("bad_query", "per must be a length where cumulative is true")
         if first is not None:
             stream.require_kept(first)
         first = max(stream.first_tick, published.first_tick if first is None else first)
@@ -262,12 +263,7 @@ def _figures(asked: Asked) -> tuple[Table, str | None]:
     else:
         with refusing("bad_query", _lengths(stream), (ParameterError,)):
             figures = published.figures(
-                asked.per,
-                since=first,
-                until=end,
-                as_of=asked.as_of,
-                most=most,
-                cumulative=query.cumulative,
+                asked.per, since=first, until=end, as_of=asked.as_of, most=most
             )
         begin = published.first_tick if first is None else first
         begins = [begin, *(stream.ticks.at(end) for end in figures.ends.tolist())]
@@ -287,11 +283,15 @@ def _total(asked: Asked) -> tuple[Table, str | None]:
     published, at = asked.published, asked.query.at
     if at is None:
         return asked.table(published.total(as_of=asked.as_of)), None
+    with refusing("bad_query", TIMES):
+        times = [msgspec.convert(each, Time, strict=False) for each in at.split(",")]
+    if len(times) > 1 and len(times) * len(asked.stream.keys) > MOST_CELLS:
+        raise bad_request("bad_query", f"{TIMES}; fewer, since the stream has many keys")
+    ticks = [_tick(asked.stream, time, "at") for time in times]
     began = asked.stream.ticks.local(published.first_tick)
-    tick = _tick(asked.stream, at, "at")
     detail = f"at must be {began} or later, where the stream began"
     with refusing("bad_query", detail, (ParameterError,)):
-        return asked.table(published.totals([tick], as_of=asked.as_of)), None
+        return asked.table(published.totals(ticks, as_of=asked.as_of)), None
 
 
 def _so_far(asked: Asked) -> tuple[Table, str | None]:

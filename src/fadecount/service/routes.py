@@ -22,7 +22,6 @@ from fadecount.service import answers, live, operations, parsing
 from fadecount.service import read_routes as read
 from fadecount.service import write_routes as write
 from fadecount.service.http import (
-    PIECE_BYTES,
     SECURITY_HEADERS,
     WRITE,
     Answer,
@@ -195,11 +194,9 @@ class Application:
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         request_id, write = next(self._ids), scope.pop(WRITE)
-        begun, path = False, ""
+        path = ""
 
         async def send_headed(message: Message) -> None:
-            nonlocal begun
-            begun = True
             if message["type"] == "http.response.start":
                 own = (*SECURITY_HEADERS, (b"x-request-id", request_id))
                 message["headers"] = [*message["headers"], *own]
@@ -207,14 +204,8 @@ class Application:
             await send(message)
 
         async def reply(answer: Answer) -> None:
-            if len(answer.body) <= PIECE_BYTES and write(answer, request_id):
+            if await write(answer, request_id):
                 self._answered(path, scope["method"], answer.status)
-            else:
-                await answer.send(send_headed)
-
-        async def refuse(problem: Problem) -> None:
-            if not begun:
-                await reply(problem_answer(problem))
 
         try:
             authorization = self._check(scope)
@@ -229,13 +220,13 @@ class Application:
         except ClientDisconnect:
             return
         except asyncio.CancelledError:  # the service stops before the answer is ready
-            await refuse(unavailable("the service is ending; send it again"))
+            await reply(problem_answer(unavailable("the service is ending; send it again")))
         except Exception as error:
             problem = error if isinstance(error, Problem) else internal(error, request_id)
             # it refers to this call, and so would keep the request until the next garbage
             # collection
             error.__traceback__ = None
-            await refuse(problem)
+            await reply(problem_answer(problem))
 
     def _check(self, scope: Scope) -> bytes | None:
         """Refuse what other programs may read otherwise; returns the Authorization header."""

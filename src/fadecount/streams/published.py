@@ -11,8 +11,8 @@ what is published.
 from __future__ import annotations
 
 from bisect import bisect_right
-from collections.abc import Iterator, Sequence
-from dataclasses import dataclass, replace
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, field, replace
 from itertools import pairwise
 from typing import Any, Protocol
 
@@ -22,7 +22,6 @@ from numpy.typing import NDArray
 from fadecount.durations import UNITS
 from fadecount.errors import RemovedError, StoreError, bad_parameter
 from fadecount.mechanisms import ANNOUNCED, Blocks
-from fadecount.mechanisms.noise_law import window_half_widths
 from fadecount.mechanisms.views import Views, bounds_of_sums, half_widths_around, views_of
 from fadecount.streams.calendar import BlockCalendar
 from fadecount.streams.description import Description
@@ -102,7 +101,7 @@ class Figures:
         """The status of each slot, in words."""
         return [STATUSES[each] for each in self.status.tolist()]
 
-    def chosen(self, part: slice | NDArray[np.bool_]) -> Figures:
+    def chosen(self, part: slice | NDArray[Any]) -> Figures:
         """Some of the slots."""
         return Figures(**{name: getattr(self, name)[part] for name in self.__slots__})
 
@@ -134,7 +133,9 @@ class Published:
     steps: int
     source: FigureSource
     calendar: BlockCalendar | None = None
-    voids: frozenset[tuple[int, int]] = frozenset()
+    voids: Mapping[tuple[int, int], int] = field(default_factory=dict)
+    """(level, end) of the blocks whose figures are never made, and after which step that was known:
+    views of the time before it stay as they were."""
     key_steps: Sequence[tuple[int, int]] = ((0, 0),)
     kept: tuple[int, ...] = ()
     """For each level the first tick whose figures are still there; empty if all are."""
@@ -166,13 +167,11 @@ class Published:
         zone: str | None = None,
         news_since: int | None = None,
         most: int | None = None,
-        cumulative: bool = False,
     ) -> Figures:
         """The count of every slot of the length ``per`` (``1h``, ``1d``, ``1w``, ``1mo``) that
         begins in the ticks from ``since`` to before ``until``, or of the first ``most`` of them.
         With ``news_since``, only of those whose figures (or parts of them) became public with that
-        tick or later. With ``cumulative``, the total since the stream began up to the end of each
-        slot instead, as it is known now.
+        tick or later.
 
         A slot that is a block of a level has the published figure, at its latest stage. Any other
         one is computed from the figures that cover it. The slot that is not over yet is partial.
@@ -188,8 +187,6 @@ class Published:
         slots = self._blocks(level, steps) if level is not None else self._slots(per, zone, steps)
         slots = slots.beginning_in(first - self.first_tick, end - self.first_tick)
         slots = slots.chosen(slice(most))
-        if cumulative:
-            return self._windows(self._between(np.zeros_like(slots.ends), slots.ends), steps)
         if news_since is not None:
             slots = slots.chosen(self._settled(level, slots.ends) > news_since - self.first_tick)
         figures = (
@@ -501,15 +498,16 @@ class Published:
         if not len(slots.ends):
             return self._nothing()
         if isinstance(self.description.mechanism, Blocks):
+            public = np.broadcast_to(steps, slots.ends.shape)
+            lost = np.searchsorted(sorted(set(self.voids.values())), public)
+            order = np.argsort(lost, kind="stable")  # by what was void then
+            cuts = np.flatnonzero(np.diff(lost[order])) + 1
             parts = [
-                self._from_blocks(
-                    slots.chosen(part), np.broadcast_to(steps, slots.ends.shape)[part]
-                )
-                for part in (
-                    slice(at, at + AT_ONCE) for at in range(0, max(1, len(slots.ends)), AT_ONCE)
-                )
+                self._from_blocks(slots.chosen(some), public[some])
+                for part in np.split(order, cuts)
+                for some in np.split(part, range(AT_ONCE, len(part), AT_ONCE))
             ]
-            return Figures.joined(parts)
+            return Figures.joined(parts).chosen(np.argsort(order, kind="stable"))
         return self._from_totals(slots)
 
     def _from_blocks(self, slots: _Slots, steps: Numbers) -> Figures:
@@ -520,6 +518,8 @@ class Published:
         values, bounds, moved = np.zeros(shape, dtype=np.int64), np.zeros(shape), np.zeros(shape)
         known, final = np.zeros(shape, dtype=np.bool_), np.ones(len(slots.ends), dtype=np.bool_)
         partial, published = slots.partial.copy(), np.zeros_like(slots.ends)
+        latest = steps.max(initial=0)
+        missing = frozenset(void for void, step in self.voids.items() if step < latest)
         groups = [*self.key_steps, (len(self.keys), 0)]
         parts: list[tuple[Views, int]] = []
         for (position, step), (after, _) in pairwise(groups):
@@ -532,7 +532,7 @@ class Published:
                 steps,
                 calendar=calendar,
                 since=since,
-                missing=self.voids,
+                missing=missing,
             )
             keys = slice(position, after)
             columns = slice(0, 1) if self.summed else keys
@@ -562,6 +562,8 @@ class Published:
 
     def _from_totals(self, slots: _Slots) -> Figures:
         """Differences of two running totals; noise that is in both cancels."""
+        if not len(slots.ends):
+            return self._nothing()
         mechanism, delay = self.description.mechanism, self._delay
         begins, ends = (np.where(each > 0, each + delay, 0) for each in (slots.begins, slots.ends))
         steps, places = np.unique(np.concatenate([begins, ends]), return_inverse=True)
@@ -575,10 +577,10 @@ class Published:
             values = np.where(known, values, 0).sum(axis=1, keepdims=True)
             copies = np.stack([(known & ~late).sum(axis=1), late.sum(axis=1)], axis=1)
             pairs = np.stack(starts, axis=1), np.stack((ends, ends), axis=1)
-            around = window_half_widths(mechanism, *pairs, copies=copies)[:, np.newaxis]
+            around = mechanism.half_widths(*pairs, copies=copies)[:, np.newaxis]
             known = copies.sum(axis=1, keepdims=True) > 0
         else:
-            each, whole = (window_half_widths(mechanism, start, ends) for start in starts)
+            each, whole = (mechanism.half_widths(start, ends) for start in starts)
             around = np.where(late, whole[:, np.newaxis], each[:, np.newaxis])
         around[~known] = 0
         ticks = self.description.ticks

@@ -250,7 +250,7 @@ class StoredState:
             text = json.dumps((description.to_json(), keys)).encode()
             self._fixed = description, keys, hashlib.blake2b(text, digest_size=32).hexdigest()
         ticks = (status.first_tick, status.last_tick, status.steps, status.width)
-        blocks = (status.midnights and status.midnights.to_json(), sorted(status.voids))
+        blocks = (status.midnights and status.midnights.to_json(), sorted(status.voids.items()))
         whole = json.dumps((status.uid, self._fixed[2], *ticks, *blocks, status.ahead.hex()))
         return self._whole(
             whole, [name for name in sorted(self._digests) if _TABLES[name[0]] == "state"]

@@ -274,7 +274,8 @@ class Stream(Intake):
         context, status = self._context, self._status
         with context.database.transaction():
             self._check_unchanged(status)
-            voids = sorted(status.voids | set(maker.destroy_noise_ahead()))
+            new = dict.fromkeys(maker.destroy_noise_ahead(), status.steps)
+            voids = [(*void, step) for void, step in (new | dict(status.voids)).items()]
             context.database.change(
                 "UPDATE streams SET voids = ? WHERE id = ?", (json.dumps(voids), status.id)
             )

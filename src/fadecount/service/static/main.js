@@ -45,6 +45,7 @@ function card(facts) {
   item.querySelector("a").href = addressOf(facts.name);
   item.querySelector(".name").textContent = facts.name;
   item.querySelector(".detail").textContent = `${facts.key_count > 1 ? `${number(facts.key_count)} keys, ` : ""}published every ${duration(facts.tick_seconds)}`;
+  item.querySelectorAll(".label").forEach((label, index) => { label.textContent = slotNames(facts)[index]; });
   return item;
 }
 

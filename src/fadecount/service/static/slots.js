@@ -1,12 +1,12 @@
 // Which slots of time a stream can show, and which of them people read first.
 import { rowsOf } from "./api.js";
-import { length, lengthSeconds, offset } from "./words.js";
+import { length, lengthSeconds, offset, timeTicks } from "./words.js";
 
 const DAY = 86400;
 const COMMON = ["1h", "1d", "1w", "1mo", "1y"];
 const RANGES = [["1m", 60], ["10m", 600], ["1h", 3600], ["6h", 21600], ["1d", DAY], ["7d", 7 * DAY], ["30d", 30 * DAY], ["90d", 90 * DAY], ["1y", 366 * DAY]];
 const MOST_BARS = 1000;
-const MOST_POINTS = 200;
+const MOST_POINTS = 100;
 
 /* The lengths that this stream has figures of, or whose counts are sums of whole figures; shortest first. */
 export function lengths({ tick_seconds: tick, zone, levels }) {
@@ -54,5 +54,10 @@ export function ranges(per, facts) {
   return { offered, first: first?.[0] ?? "all" };
 }
 
-/* After which slots a line of totals has its points. */
-export const pointsOf = (seconds, facts) => lengths(facts).find((per) => seconds <= MOST_POINTS * lengthSeconds(per));
+/* At which round times before now a line of totals has its points, in Unix seconds: midnights, if the line is long. */
+export function pointsOf(seconds, facts) {
+  const through = Date.parse(facts.published_through);
+  const from = Math.max(Date.parse(facts.first_start), through - 1000 * seconds);
+  const most = Math.min(MOST_POINTS, seconds < 7 * DAY ? MOST_POINTS : seconds / DAY);
+  return timeTicks(from, through - 1, most, facts.zone).map(({ at }) => at / 1000);
+}

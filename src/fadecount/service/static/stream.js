@@ -12,7 +12,7 @@ const MOST_CHIPS = 8;
 const TABLE_ROWS = 50;
 const ANNOUNCE_EVERY = 20000;
 const KEYS_EVERY = 10000;
-const FACTS_EVERY = 30000;
+const FACTS_EVERY = 5000;
 const byId = (id) => document.getElementById(id);
 
 export class StreamView {
@@ -82,10 +82,9 @@ export class StreamView {
 
   /* Where the rows of the chart come from. */
   get question() {
+    if (this.per === TOTAL) return ["total", { at: [...pointsOf(this.range[1], this.facts), this.facts.published_through].join(","), ...this.who }];
     const from = this.range[0] === "all" ? {} : { since: before(this.facts, this.range[1]) };
-    if (this.per !== TOTAL) return ["figures", { per: this.per, ...from, ...this.who }];
-    const per = pointsOf(this.range[1], this.facts);
-    return per ? ["figures", { per, cumulative: "true", ...from, ...this.who }] : ["total", this.who];
+    return ["figures", { per: this.per, ...from, ...this.who }];
   }
 
   async load() {
@@ -102,7 +101,7 @@ export class StreamView {
       if (this.reading !== asked) return;
       this.reading = null;
       this.numbers = { ...numbers, wide: wider, total };
-      this.rows = this.per === TOTAL ? rows.map((row) => ({ ...row, time: Math.min(row.end, Date.parse(facts.published_through)) })) : rows;
+      this.rows = this.per === TOTAL ? rows.map((row) => ({ ...row, time: row.end })) : rows;
     }
     this.paint();
   }
@@ -110,7 +109,7 @@ export class StreamView {
   /* Something was published: read it. While a reading runs, the newest waits. */
   async published(through) {
     const first = !this.facts.published_through;
-    if (!first) this.pace(Date.parse(this.facts.published_through), Date.parse(through));
+    this.pace(Date.parse(through));
     this.facts.published_through = through;
     if (this.busy) { this.again = through; return; }
     this.busy = true;
@@ -136,13 +135,12 @@ export class StreamView {
   }
 
   /* Say so where the clock of the service is not that of whoever looks: a demonstration, or a mistake. */
-  pace(before, through) {
+  pace(through) {
     const now = Date.now();
-    if (this.heard && Math.abs(Date.parse(this.facts.open_start) - now) > 2 * Math.max(86400, this.facts.tick_seconds) * 1000) {
-      const speed = (through - before) / Math.max(1, now - this.heard);
-      byId("pace").textContent = `another clock than yours: ${speed > 2 ? `about ${roughly(0.9 * speed)} pass in a second` : near(through, this.facts.zone)}`;
-    }
-    this.heard = now;
+    this.heard ??= { now, through };
+    if (now === this.heard.now || Math.abs(Date.parse(this.facts.open_start) - now) < 2 * Math.max(86400, this.facts.tick_seconds) * 1000) return;
+    const speed = (through - this.heard.through) / (now - this.heard.now);
+    byId("pace").textContent = `another clock than yours${speed > 2 ? `: ${number(Number(speed.toPrecision(2)))} × as fast` : ""}`;
   }
 
   paint() {
@@ -162,6 +160,7 @@ export class StreamView {
     const [openName, lastName] = slotNames(facts);
     fillNumber(byId("first"), shown, zone, openName);
     if (!open) byId("first").querySelector(".label").textContent = openName;
+    byId("value").style.setProperty("min-width", `${number(numbers.last?.value ?? 0).length}ch`); // today gets as long as yesterday
     const through = Date.parse(facts.published_through);
     if (empty) {
       const due = Date.parse(facts.open_start) + tick * 1000;
@@ -170,7 +169,7 @@ export class StreamView {
       return;
     }
     byId("as-of").textContent = shown
-      ? `${number(shown.low)} to ${number(shown.high)} with 95 %, counted until ${near(through, zone)} ${zoned(zone)}`
+      ? `${number(shown.low)} to ${number(shown.high)} with 95 %\ncounted until ${near(through, zone)} ${zoned(zone)}`
       : `the first figure comes ${near(through + tick * 1000, zone)} ${zoned(zone)}`;
     byId("last-part").hidden = byId("wide-part").hidden = byId("total-part").hidden = !open;
     if (!open) return;

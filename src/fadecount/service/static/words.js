@@ -52,7 +52,7 @@ function formatter(kind, zone) {
   return made.get(name);
 }
 const format = (kind, zone, milliseconds) => formatter(kind, zone).format(milliseconds);
-export const zoned = (zone) => (!zone || zone === "UTC" ? "UTC" : zone.replaceAll("_", " "));
+export const zoned = (zone) => (!zone || zone === "UTC" ? "UTC" : `${zone.split("/").at(-1).replaceAll("_", " ")} time`);
 const clock = (milliseconds, zone) => format(milliseconds % 60000 ? "seconds" : "clock", zone, milliseconds);
 
 export const moment = (milliseconds, tickSeconds, zone) => tickSeconds % 86400 === 0
@@ -71,8 +71,8 @@ const dayNumber = (time, zone) => Math.floor((time + offset(time, zone)) / 86400
 /* A time near now, such as "15:00" or "tomorrow 01:00"; the clock is that of whoever looks. */
 export function near(time, zone) {
   const days = dayNumber(time, zone) - dayNumber(Date.now(), zone);
-  const date = { 0: "", 1: "tomorrow", "-1": "yesterday" }[days] ?? format(Math.abs(days) < 200 ? "day" : "date", zone, time);
-  return `${date} ${clock(time, zone)}`.trim();
+  if (Math.abs(days) > 200) return format("full", zone, time);
+  return `${{ 0: "", 1: "tomorrow", "-1": "yesterday" }[days] ?? format("day", zone, time)} ${clock(time, zone)}`.trim();
 }
 
 /* A slot of time: an hour, a day, a week, a month, a year. */
