@@ -92,12 +92,9 @@ class Stream(Intake):
     def declare(self, names: Iterable[str]) -> None:
         """Declare more keys, all or none of them. They begin at zero, with noise of the same law as
         the others; in a stream of blocks with the next block of each level."""
-        with self._guard:
-            self._declare(checked_keys(names, frozenset(self.keys)))
-
-    def _declare(self, new: Sequence[str]) -> None:
         context = self._context
         with self._changing() as (machine, state):
+            new = checked_keys(names, frozenset(state.keys))
             status, known = self._status, len(state.keys)
             mechanism, name = status.description.mechanism, status.description.name
             with context.database.transaction():
