@@ -109,10 +109,10 @@ class Fence(ABC):
     durable. After a failure the next use connects again and reads what was really committed.
     """
 
-    def __init__(self, where: str, checkpoint: Checkpoints | None = None) -> None:
+    def __init__(self, where: str) -> None:
         self.where = where
         """Where the marks are, for messages. It contains no password."""
-        self._checkpoint = checkpoint or Checkpoints()
+        self.checkpoint = Checkpoints()
         self._guard = threading.RLock()
         self._database: Database | None = None
         self._connected_to = self._identity()
@@ -193,8 +193,8 @@ class Fence(ABC):
                     elif not database.change(_INSERT, (*row, each.mark.name)):
                         refused[each.uid] = _moved_elsewhere()  # by another process meanwhile
                 database.change_many(_UPDATE, rows)
-                self._checkpoint("fence written")
-            self._checkpoint("fence synced")
+                self.checkpoint("fence written")
+            self.checkpoint("fence synced")
         return refused
 
     def close(self) -> None:
@@ -228,13 +228,11 @@ def _moved_elsewhere() -> FenceError:
 class FileFence(Fence):
     """A fence in the SQLite file ``fence.db`` of a folder, by default the user's state folder."""
 
-    def __init__(
-        self, folder: str | Path | None = None, *, checkpoint: Checkpoints | None = None
-    ) -> None:
+    def __init__(self, folder: str | Path | None = None) -> None:
         self.folder = Path(folder) if folder is not None else default_folder()
         """Where the marks are."""
         self._path = self.folder / FILE_NAME
-        super().__init__(repr(str(self.folder)), checkpoint)
+        super().__init__(repr(str(self.folder)))
 
     def _connect(self) -> Database:
         try:
@@ -260,8 +258,8 @@ class FileFence(Fence):
 class ServerFence(Fence):
     """A fence in a PostgreSQL database that is not restored together with the store's own."""
 
-    def __init__(self, url: str, *, checkpoint: Checkpoints | None = None) -> None:
-        super().__init__("a PostgreSQL server", checkpoint)
+    def __init__(self, url: str) -> None:
+        super().__init__("a PostgreSQL server")
         self._url = url
         self.where = f"PostgreSQL database {self.database.name!r}"
 

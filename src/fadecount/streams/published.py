@@ -644,10 +644,6 @@ class Published:
             raise _incomplete()
         return totals, widths
 
-    def kept_step(self, level: int) -> int:
-        """The end of the last block of a level that was removed."""
-        return self.kept[level] - self.first_tick if self.kept else 0
-
     def removed(self) -> RemovedError:
         """The error for a question about what was removed."""
         shown = self.description.ticks.shown(self.first_tick + self._earliest())
@@ -685,7 +681,8 @@ class _Fetched:
         self._columns: dict[tuple[int, int], tuple[Numbers, Numbers, Numbers]] = {}
         for (level, stage), ranges in views.needs().items():
             below = level - (stage == ANNOUNCED)  # differences go with the children
-            if published.kept and len(ranges) and ranges[0, 0] < published.kept_step(below):
+            kept = published.kept[below] - published.first_tick if published.kept else 0
+            if len(ranges) and ranges[0, 0] < kept:
                 raise published.removed()
             pieces = [
                 piece
