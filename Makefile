@@ -2,10 +2,10 @@
 PYTHON ?= python3
 VENV := .venv
 BIN := $(VENV)/bin
-CORE := src/fadecount/intervals.py,src/fadecount/checks.py,src/fadecount/rounding.py,src/fadecount/mechanisms/*,src/fadecount/noise/*,src/fadecount/counters/*
+CORE := src/fadecount/checks.py,src/fadecount/rounding.py,src/fadecount/mechanisms/*,src/fadecount/noise/*,src/fadecount/counters/*
 CORE_TESTS := tests/mechanisms tests/counters tests/noise \
-	$(addprefix tests/test_,intervals.py rounding.py errors.py durations.py randomness.py package.py) \
-	$(addprefix src/fadecount/,mechanisms noise counters intervals.py checks.py rounding.py)
+	$(addprefix tests/test_,rounding.py errors.py durations.py randomness.py package.py) \
+	$(addprefix src/fadecount/,mechanisms noise counters checks.py rounding.py)
 PYTEST := $(BIN)/pytest --numprocesses=2 --dist=loadfile --basetemp=out/pytest --durations=15
 
 # Pictures need a cache for fonts: in the checkout, not in the home of the user.
@@ -125,6 +125,7 @@ proxies:
 
 neighbours: $(VENV)/test ## 2,000 pairs of inputs that differ by one unit, through every intake
 	$(BIN)/python -m campaigns.neighbours
+	$(BIN)/python -m campaigns.spark.neighbours
 
 load: $(VENV)/test ## what the service carries, against plain SQLite and bare Starlette in the same run; sizes: LOAD=, SCALE=
 	$(BIN)/python -m campaigns.service.load $(LOAD)

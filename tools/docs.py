@@ -38,7 +38,7 @@ PUBLIC = (
     ("fadecount.runs", "What `fadecount run` does, as a call."),
     ("fadecount.service.server", "The HTTP service. Needs the extra `service`."),
     ("fadecount.service.settings", "What an operator chooses for a service."),
-    ("fadecount.spark", "The same counters on Spark. Needs the extra `spark`."),
+    ("fadecount.spark", "The same figures on Spark. Needs the extra `spark`."),
     ("fadecount.plots", "Pictures. Needs the extra `plots`."),
     ("fadecount.audit", "What an outsider can show about the loss."),
     ("fadecount.errors", "Every exception. All have one base class."),

@@ -444,8 +444,8 @@ MUTANTS = (
     ),
     Mutant(
         "a failed rotation keeps its locks",
-        "streams/store.py",
-        "locks.callback(self._database.unlock, status.uid)",
+        "streams/database.py",
+        "held.callback(self.unlock, name)",
         "pass",
         ("tests/streams/test_seal.py",),
     ),
@@ -708,8 +708,8 @@ MUTANTS = (
     Mutant(
         "a backup replaces a file",
         "streams/backup.py",
-        "    if path.exists():\n        raise _exists(path)\n    partial",
-        "    path.unlink(missing_ok=True)\n    partial",
+        "    if path.exists():\n        raise _exists(path)\n    checkpoint",
+        "    path.unlink(missing_ok=True)\n    checkpoint",
         ("tests/streams/test_backup.py",),
     ),
     # The outer side of the service
@@ -763,6 +763,13 @@ MUTANTS = (
         "through > after",
         "through >= after",
         ("tests/service/test_live.py",),
+    ),
+    Mutant(
+        "answers that nobody reads add up",
+        "service/protocol.py",
+        "if cycle.flow.write_paused:",
+        "if False:",
+        ("tests/service/test_slow_clients.py",),
     ),
     Mutant(
         "an answer kept until after it can change",
@@ -826,8 +833,8 @@ MUTANTS = (
     Mutant(
         "accepted counts that wrap with given ones",
         "streams/stream.py",
-        "add_up(each.rows[0], slice(None), taken[status.id])",
-        "each.rows[0] += taken[status.id]",
+        "add_up(counts, slice(1), each.rows[:1])",
+        "counts += each.rows[:1]",
         ("tests/streams/test_inputs.py",),
     ),
     Mutant(

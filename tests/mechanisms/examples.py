@@ -9,7 +9,6 @@ import numpy as np
 from numpy.typing import NDArray
 
 import fadecount as fc
-from fadecount.mechanisms.noise_law import window_half_widths
 
 INF = math.inf
 _RANDOM = np.random.default_rng(20241).uniform(0.05, 2.0, 7).tolist()
@@ -154,4 +153,4 @@ BAD_FIELDS: dict[str, tuple[object, ...]] = {
 def half_widths(mechanism: fc.Mechanism, first: int, count: int) -> NDArray[np.int64]:
     """The 95 % half widths of the outputs of successive steps."""
     steps = np.arange(first, first + count, dtype=np.int64)
-    return window_half_widths(mechanism, np.zeros_like(steps), steps)
+    return mechanism.half_widths(np.zeros_like(steps), steps)

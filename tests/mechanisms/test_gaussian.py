@@ -21,7 +21,6 @@ from fadecount.mechanisms.gaussian_law import (
     upper_tail,
 )
 from fadecount.mechanisms.memories import Memories
-from fadecount.mechanisms.noise_law import window_half_widths
 from tests.mechanisms import gaussian_golden as golden
 from tests.mechanisms.examples import half_widths
 from tests.mechanisms.test_every_mechanism import refuse
@@ -431,12 +430,12 @@ def test_widths_of_sums(sigma: float) -> None:
     error = (last[:3] - first[:3]).sum(axis=0) + last[3:].sum(axis=0)
     starts, ends, copies = np.array([[7, 0]]), np.array([[12, 12]]), np.array([[3, 2]])
     for beta in (0.05, 0.3):
-        width = int(window_half_widths(mechanism, starts, ends, beta=beta, copies=copies)[0])
+        width = int(mechanism.half_widths(starts, ends, beta=beta, copies=copies)[0])
         outside = float(np.mean(np.abs(error) > width))
         assert outside < beta + 5 * math.sqrt(beta / 60_000)
         if sigma > 1 and beta == 0.05:
             assert outside > beta - 0.004 - 5 * math.sqrt(beta / 60_000)
-    none = window_half_widths(mechanism, starts, ends, copies=np.zeros((1, 2), dtype=np.int64))
+    none = mechanism.half_widths(starts, ends, copies=np.zeros((1, 2), dtype=np.int64))
     assert none.tolist() == [0]
 
 

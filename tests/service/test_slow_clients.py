@@ -68,6 +68,30 @@ def test_what_nobody_reads_is_given_up(wide: Harness, accept: str) -> None:
     assert max(seen) <= 2 * PIECE_BYTES + 16
 
 
+def test_small_answers_that_nobody_reads_do_not_add_up(wide: Harness) -> None:
+    """The next one is sent when the client has read most of those before."""
+    path, seen = "/v1/streams/doors/figures?per=total&limit=40", [0]
+    request = (
+        f"GET {path} HTTP/1.1\r\nHost: localhost\r\nAuthorization: Bearer {wide.admin}\r\n\r\n"
+    )
+    with asking(wide.port, wide.admin, path) as connection:
+        wait_for(lambda: bool(connections(wide)))
+        (kept,) = connections(wide)
+
+        def ready() -> bool:
+            gone = kept.transport.is_closing() or kept.flow.write_paused
+            return gone or (kept.cycle is not None and kept.cycle.response_complete)
+
+        for _ in range(40):
+            wait_for(ready)
+            seen.append(kept.transport.get_write_buffer_size())
+            if kept.transport.is_closing() or not kept.cycle.response_complete:
+                break
+            connection.sendall(request.encode())
+            time.sleep(0.01)
+    assert 0 < max(seen) <= 2 * PIECE_BYTES
+
+
 def test_large_answers_that_nobody_reads_are_bounded_all_together(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -14,14 +14,14 @@ import yaml
 from prometheus_client.parser import text_string_to_metric_families
 
 import fadecount as fc
-from tests.service.harness import START, Harness, wait_for
+from tests.service.harness import Harness, wait_for
 
 DEPLOY = Path(__file__).parents[2] / "deploy"
 
 
 def gauges(harness: Harness) -> dict[str, dict[tuple[str, ...], float]]:
-    """The samples of ``/metrics``, read by the library's own parser: by name, then by (stream,
-    key)."""
+    """The samples of ``/metrics``, read by the library's own parser: by name, then by
+    labels."""
     text = harness.request("GET", "/metrics", token=harness.admin).body.decode()
     found: dict[str, dict[tuple[str, ...], float]] = {}
     for family in text_string_to_metric_families(text):
@@ -52,12 +52,7 @@ def test_the_status_of_streams(harness: Harness) -> None:
     assert [doors[each] for each in fields] == ["running", 2, [], None, until, until]
     assert (doors["lag_seconds"], doors["histories"], doors["unit_text"]) == (0, 1, "one event")
     assert short["lag_seconds"] == 0 and short["published_through"] < until
-    found = gauges(harness)
-    assert found["fadecount_stream_ended"] == {("doors",): 0, ("short",): 1}
-    assert (
-        found["fadecount_stream_last_release_timestamp_seconds"]["doors",]
-        == START - START % 60 + 180
-    )
+    assert gauges(harness)["fadecount_streams"]["ended",] == 1
 
 
 BLOCKS = fc.Blocks(
@@ -150,13 +145,8 @@ def test_a_late_stream_and_a_wrong_clock_show(harness: Harness) -> None:
     harness.clock.moment += 30 * 86400  # type: ignore[attr-defined]
     wait_for(lambda: status(harness)["doors"]["state"] == "clock ahead")
     assert 30 * 86400 - 60 <= status(harness)["doors"]["lag_seconds"] <= 30 * 86400
-    found = gauges(harness)
-    assert found["fadecount_stream_clock_wrong"] == {("doors",): 1} and found[
-        "fadecount_stream_refused"
-    ] == {("doors",): 0}
-    assert (
-        found["fadecount_stream_lag_seconds"]["doors",] == status(harness)["doors"]["lag_seconds"]
-    )
+    found = gauges(harness)["fadecount_streams"]
+    assert (found["clock ahead",], found["running",], found["refused",]) == (1, 0, 0)
 
 
 def test_pages_and_who_may_see_them(harness: Harness) -> None:
@@ -173,27 +163,6 @@ def test_pages_and_who_may_see_them(harness: Harness) -> None:
     assert [each["name"] for each in own["streams"]] == ["gates"] and own["next"] is None
     assert harness.request("GET", "/v1/streams", token=harness.token("writer")).status == 403
     assert harness.request("GET", "/v1/streams").status == 401
-
-
-def test_only_so_many_streams_are_shown_one_by_one(
-    harness: Harness, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    harness.create("gates")
-    assert gauges(harness)["fadecount_streams_left_out"] == {(): 0}
-    monkeypatch.setattr("fadecount.service.metrics.MOST_STREAMS", 1)
-    found = gauges(harness)
-    assert found["fadecount_streams_left_out"] == {(): 1} and found["fadecount_stream_ended"] == {
-        ("doors",): 0
-    }
-
-
-def test_a_store_that_does_not_answer_leaves_the_figures_of_the_service(
-    harness: Harness, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    assert gauges(harness)["fadecount_stream_lag_seconds"] != {}
-    monkeypatch.setattr("fadecount.service.reader_pool.MOST_WAITING", 0)
-    left = gauges(harness)
-    assert left["fadecount_ready"] == {(): 1} and "fadecount_stream_lag_seconds" not in left
 
 
 def expressions() -> list[str]:
@@ -240,9 +209,7 @@ def test_dashboard_and_alerts_name_metrics_that_exist(harness: Harness) -> None:
             collect(each)
 
     for text in expressions():
-        collect(promql.parse(text.replace("$job", "fadecount").replace("$stream", ".*")))
+        collect(promql.parse(text.replace("$job", "fadecount")))
     assert named <= known, sorted(named - known)
-    shown = {name for name in known if name.startswith("fadecount_stream_")}
-    assert shown - named <= {"fadecount_stream_tick_seconds"}
     with pytest.raises(ValueError, match="parenthesis"):
         promql.parse("sum by (fadecount_ready")

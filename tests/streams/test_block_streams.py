@@ -394,7 +394,7 @@ def test_a_key_can_be_changed_while_ties_are_open_and_stages_wait(backend: Backe
         store.rotate(Plain())
     with backend.open() as store:
         stream = store.open("doors")
-        assert stream.status.voids == frozenset(), "no noise was lost"
+        assert stream.status.voids.keys() == frozenset(), "no noise was lost"
         list(stream.release(FIRST + 45, counts[45:]))
         assert ties_hold(stored(store._database)) == 10
 
@@ -436,7 +436,7 @@ def test_lost_rows_of_ratchets_are_refused_unless_all_are_lost(backend: Backend)
         with pytest.raises(StoreError, match="damaged or incomplete"):
             store.open("doors")
         store._database.change("DELETE FROM ratchets")
-        assert store.open("doors").status.voids == {(1, 32)}
+        assert store.open("doors").status.voids.keys() == {(1, 32)}
 
 
 def test_nothing_is_left_of_a_deleted_stream(backend: Backend) -> None:

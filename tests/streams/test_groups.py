@@ -233,7 +233,7 @@ def test_an_existing_stream_keeps_its_group(backend: Backend) -> None:
             store.open_or_create("rides", tick=Ticks(tick_seconds=60), group=group)
             store._database.unlock(store.reader().status("rides").uid)
         for name, group in (("rides", Group(name="x")), ("alone", RIDERS)):
-            with pytest.raises(ParameterError, match=f"group of stream '{name}' and its promise"):
+            with pytest.raises(ParameterError, match=f"group of stream '{name}' is fixed"):
                 store.open_or_create(name, tick=Ticks(tick_seconds=60), group=group)
 
 

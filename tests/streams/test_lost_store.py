@@ -21,7 +21,6 @@ from fadecount.streams import (
     Store,
     Ticks,
 )
-from fadecount.streams.database import Checkpoints
 from tests.streams.backends import Backend, PostgresBackend
 
 MECHANISM = fc.Gradual(epsilon=0.5)
@@ -70,7 +69,8 @@ def test_a_new_store_in_the_place_of_a_lost_one_is_refused_the_name(backend: Bac
                 and "restore that store" in said
             )
         with pytest.raises(FenceError, match=USED):
-            store.open_or_create("doors", tick=Ticks(tick_seconds=60), mechanism=MECHANISM)
+            ticks = Ticks(tick_seconds=60)
+            store.open_or_create("doors", tick=ticks, mechanism=MECHANISM, start_tick=1)
         assert store.names() == []
         assert {
             path.name: path.read_bytes() for path in backend.fence.folder.glob("fence.db")
@@ -239,7 +239,7 @@ def test_of_two_stores_that_are_made_at_one_place_at_once_at_most_one_goes_on(
             return found
 
     raced: list[None] = []
-    with store_in(tmp_path, fence=Racing(tmp_path / "fence", checkpoint=Checkpoints())) as first:
+    with store_in(tmp_path, fence=Racing(tmp_path / "fence")) as first:
         with pytest.raises(FenceError, match=USED):
             first.create(describe(), start_tick=1)
         assert first.names() == []

@@ -72,7 +72,7 @@ def published(
     void_at: int | None = None,
 ) -> Published:
     """A stream in memory, whose noise ahead is destroyed after ``void_at`` steps."""
-    source, width, voids = FiguresInMemory(), counts.shape[1], []
+    source, width, voids = FiguresInMemory(), counts.shape[1], {}
     calendar = None
     if isinstance(mechanism, fc.Blocks):
         calendar = BlockCalendar.new(mechanism, ticks, first).reaching(len(counts))
@@ -88,7 +88,8 @@ def published(
                         values=made.values,
                     )
                 )
-            voids += maker.destroy_noise_ahead() if end == void_at else []
+            if end == void_at:
+                voids = dict.fromkeys(maker.destroy_noise_ahead(), end)
     else:
         counter = Counter._with_noise(mechanism, noise, width=width) if noise else None
         counter = counter or Counter(mechanism, shape=(width,))
@@ -102,7 +103,7 @@ def published(
         steps=len(counts),
         source=source,
         calendar=calendar,
-        voids=frozenset(voids),
+        voids=voids,
     )
 
 
@@ -159,6 +160,25 @@ class TestWithoutNoise:
             assert np.array_equal(figures.values, truth(stream, counts, figures)), per
         total = stream.total()
         assert total.values.tolist() == [counts.sum(axis=0).tolist()]
+
+    def test_what_was_shown_before_a_block_was_void_stays(self, counts: NDArray[np.int64]) -> None:
+        stream = published(counts, first=FIRST, void_at=702)
+        never, always = (
+            replace(stream, voids=dict.fromkeys(stream.voids, step)) for step in (1 << 40, -1)
+        )
+        ticks = np.array([*range(FIRST + 720, FIRST + 690, -1), FIRST + 705])
+        shown, before, after = (
+            each.totals(ticks, as_published=True) for each in (stream, never, always)
+        )
+        then = (ticks <= FIRST + 702)[:, np.newaxis]
+        assert np.array_equal(shown.values, np.where(then, before.values, after.values))
+        assert np.array_equal(
+            shown.half_widths, np.where(then, before.half_widths, after.half_widths)
+        )
+        assert not np.array_equal(before.values, after.values)
+        for as_of, same in ((FIRST + 702, before), (FIRST + 703, after)):
+            place = int(np.flatnonzero(ticks == as_of)[0])
+            assert stream.total(as_of=as_of).values.tolist() == [same.values[place].tolist()]
 
     def test_a_key_that_is_declared_later_begins_with_the_next_blocks(
         self, counts: NDArray[np.int64]
@@ -357,6 +377,23 @@ class TestStatus:
         before = stream.so_far(per, as_of=begin - 1)
         assert before.ends.tolist() == [begin * 900]
         assert stream.so_far(per, as_of=begin + 1).starts.tolist() == [begin * 900]
+
+    @pytest.mark.parametrize("per", ["1h", "6h", "1d", "1w", "1mo"])
+    @pytest.mark.parametrize("mechanism", [DESIGN, fc.Gradual(epsilon=0.5)], ids=["blocks", "tree"])
+    def test_a_part_is_what_the_whole_has_there(
+        self, counts: NDArray[np.int64], mechanism: fc.Mechanism, per: str
+    ) -> None:
+        """The first slots of a range are computed alone."""
+        stream = published(counts, first=FIRST, mechanism=mechanism)
+        whole = stream.figures(per)
+        begins = np.maximum(whole.starts // 900, FIRST)
+        for since in (FIRST, FIRST + 1, FIRST + 777, at("2026-04-01"), FIRST + len(counts) - 1):
+            there = np.flatnonzero(begins >= since)
+            for most in (1, 2, 7, 10_000):
+                part, same = stream.figures(per, since=since, most=most), there[:most]
+                for name in Figures.__slots__:
+                    found = getattr(part, name)
+                    assert np.array_equal(found, getattr(whole, name)[same]), (since, most, name)
 
     def test_a_week_is_final_when_its_months_are(self, counts: NDArray[np.int64]) -> None:
         stream = published(counts, first=FIRST)

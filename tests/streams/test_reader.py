@@ -13,7 +13,7 @@ from numpy.typing import NDArray
 
 import fadecount as fc
 from fadecount.errors import StoreError
-from fadecount.mechanisms.weighted_law import quantile
+from fadecount.mechanisms.noise_law import quantile
 from fadecount.streams import Description, Reader, Ticks, Unit
 from tests.mechanisms.examples import half_widths
 from tests.streams.backends import Backend, BriefStore, SQLiteBackend, totals_of

@@ -226,7 +226,8 @@ def test_exported_windows(
         "60",
     ]
     words += ["--per", "1d", "--output", f"days.{kind}"]
-    assert main(["run", "e.csv", *words, "--state", "state", "--name", "s"]) == 0
+    begun = ["--state", "state", "--start", "2026-03-01"]
+    assert main(["run", "e.csv", *words, *begun, "--name", "s"]) == 0
     if kind == "parquet":
         polars = pytest.importorskip("polars")
         frame = polars.read_parquet(f"days.{kind}")

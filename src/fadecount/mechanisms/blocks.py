@@ -61,10 +61,9 @@ from fadecount.mechanisms.base import (
 )
 from fadecount.mechanisms.calendars import Calendar, EqualBlocks
 from fadecount.mechanisms.loss import Loss
-from fadecount.mechanisms.noise_law import scale_of, variance_of
+from fadecount.mechanisms.noise_law import chernoff, quantile, scale_of, variance_of
 from fadecount.mechanisms.schedule import Schedule
 from fadecount.mechanisms.views import View, views_of
-from fadecount.mechanisms.weighted_law import chernoff, quantile
 
 MILLION = 1_000_000
 MOST_LEVELS = 64

@@ -397,16 +397,12 @@ class Memories:
         """The same for the noise of any step up to this one: it never becomes less."""
         return self.farthest(shown, beta, bits)
 
-    def half_widths(self, shown: Integers, beta: float) -> Integers:
-        """For each step, how far its output is from the true count at most, except with probability
-        ``beta``."""
-        return self.window_half_widths(np.zeros_like(shown), shown, beta)
-
-    def window_half_widths(
+    def half_widths(
         self, firsts: Integers, lasts: Integers, beta: float, copies: ArrayLike = 1
     ) -> Integers:
-        """The same for differences of outputs; with a second axis, for sums over it of differences
-        with their own noise, each so many times.
+        """How far the differences of the outputs of two steps are from the true ones at most,
+        except with probability ``beta``; with a second axis, the sums over it of differences with
+        their own noise, each so many times.
 
         Each output is rounded to a whole count. A rounded normal variable has at each integer the
         density of the variable plus a uniform one. So has a sum of them, but for the aliases of

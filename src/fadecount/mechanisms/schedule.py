@@ -6,9 +6,10 @@ says which these are, as plain data, so that one counter runs them all:
 * The first ``delay`` outputs are 0; afterwards the output at step ``t`` shows the inputs up to ``t
   - delay``.
 * A *clock* starts at 1 with the first shown step, and again with each round.
-* Slot ``l`` belongs to level ``l`` of the dyadic intervals of the clock (see
-  :mod:`fadecount.intervals`): one variable per interval, drawn when the interval begins. An
-  ``alternating`` schedule uses the intervals with an odd number only.
+* Slot ``l`` belongs to level ``l`` of the dyadic intervals of the clock, ``[k * 2**l, (k + 1) *
+  2**l - 1]`` for every ``k >= 1``: one variable per interval, drawn when the interval begins. None
+  starts at 0, which lets a stream run without a known end. An ``alternating`` schedule uses the
+  intervals with an odd ``k`` only.
 * The *carry* slot (rounds only) holds one variable per round for the sum of all earlier rounds,
   from the second round on.
 
@@ -27,10 +28,8 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from fadecount.checks import LONGEST, Whole
-from fadecount.intervals import steps_in_use
 from fadecount.mechanisms.memories import Memories
-from fadecount.mechanisms.noise_law import tail_bound, variance_of
-from fadecount.mechanisms.weighted_law import quantiles
+from fadecount.mechanisms.noise_law import quantiles, tail_bound, variance_of
 
 Steps = NDArray[np.int64]
 
@@ -139,16 +138,10 @@ class Schedule:
         """The same for the noise of any step up to this one, with probability ``beta`` for each."""
         return tail_bound(self.budgets_ever_in_use(shown), beta, bits)
 
-    def half_widths(self, shown: Steps, beta: float) -> Steps:
-        """For each step, how far its output is from the true count at most, except with probability
-        ``beta``."""
-        return self.window_half_widths(np.zeros_like(shown), shown, beta)
-
-    def window_half_widths(
-        self, firsts: Steps, lasts: Steps, beta: float, copies: ArrayLike = 1
-    ) -> Steps:
-        """The same for differences of outputs; with a second axis, for sums over it of differences
-        with their own noise, each so many times.
+    def half_widths(self, firsts: Steps, lasts: Steps, beta: float, copies: ArrayLike = 1) -> Steps:
+        """How far the differences of the outputs of two steps are from the true ones at most,
+        except with probability ``beta``; with a second axis, the sums over it of differences with
+        their own noise, each so many times.
 
         There are few laws, so that each is computed once: without rounds a difference depends on
         three lengths only.
@@ -176,6 +169,19 @@ class Schedule:
             for row in zip(*(each[places].tolist() for each in parts[:3]), strict=True)
         ]
         return np.array(quantiles(laws, beta), dtype=np.float64)[inverse].astype(np.int64)
+
+
+def steps_in_use(level: int, last: int, *, alternating: bool = False) -> int:
+    """At how many clock readings among ``1 .. last`` an interval of this level is in use.
+
+    >>> steps_in_use(2, 9), steps_in_use(1, 9, alternating=True)
+    (6, 4)
+    """
+    length = 1 << level
+    if not alternating:
+        return max(0, last - length + 1)
+    whole, rest = divmod(last + 1, 2 * length)
+    return whole * length + max(0, rest - length)
 
 
 def bit_length(number: Whole) -> Whole:

@@ -12,7 +12,7 @@ The noise in a view is a sum of independent discrete Laplace variables with weig
 covered has the weight 1. If a tied block has the difference weight ``W`` (1 if it ends in the
 window, plus its part at the window's end, less its part at the start), its own noise gets ``+W``
 and that of each child ``-W``. So variances are exact, and quantiles too where
-:mod:`fadecount.mechanisms.weighted_law` says so.
+:mod:`fadecount.mechanisms.noise_law` says so.
 
 Shares are rounded half up, so each tied group moves a value by at most one half at each end of the
 window. A band around a value is as much wider as rounding moved it, which is public; a band that is
@@ -37,8 +37,7 @@ from numpy.typing import ArrayLike, NDArray
 from fadecount.errors import bad_parameter
 from fadecount.mechanisms.calendars import UNKNOWN, Calendar
 from fadecount.mechanisms.figures import ANNOUNCED, Figure, Figures, ListedFigures
-from fadecount.mechanisms.noise_law import variance_of
-from fadecount.mechanisms.weighted_law import Weighted, quantiles
+from fadecount.mechanisms.noise_law import Weighted, quantiles, variance_of
 
 if TYPE_CHECKING:
     from fadecount.mechanisms.blocks import Blocks

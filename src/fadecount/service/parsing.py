@@ -22,7 +22,7 @@ import msgspec
 from msgspec import Meta, Struct
 
 from fadecount.durations import parse_duration
-from fadecount.service.problems import Problem, bad_request, refusing
+from fadecount.service.problems import bad_request, refusing
 
 MOST_COUNT = 1_000_000
 """The largest count of one entry: it would take 10**12 of them to come near the end of 64 bits."""
@@ -228,20 +228,21 @@ def parse(body: bytes, kind: type[Body]) -> Body:
     return value
 
 
-def parse_events(body: bytes, *, lines: bool, most: int) -> SentEvents:
+def parse_events(body: bytes, *, lines: bool) -> SentEvents:
     """The events of a body, added up. Equal events are counted first, so that most of the work is
     done once for each different event."""
     person: str | None = None
     if lines:
         events: list[Event] = _decoded(body, _DECODERS[Event].decode_lines)
+        if not 1 <= len(events) <= MOST_EVENTS:
+            detail = f"a request must hold 1 to {MOST_EVENTS} events; send several smaller ones"
+            raise bad_request("wrong_body", detail)
     else:
         whole: Events = _decoded(body, _DECODERS[Events].decode)
         events, person = whole.events, whole.person
         # a second list of events would replace the first; a name may also be written with escapes
         if b"\\" in body or max(body.count(b'"events"'), body.count(b'"person"')) > 1:
             _refuse_duplicates(body)
-    if not 1 <= len(events) <= most:
-        raise too_many_events(most)
     sums: dict[str, int] = {}
     largest, most_times = 1, 0
     for event, times in Counter(events).items():
@@ -250,12 +251,6 @@ def parse_events(body: bytes, *, lines: bool, most: int) -> SentEvents:
         largest, most_times = max(largest, amount), max(most_times, count)
     single = len(sums) == len(events) and most_times <= 1
     return SentEvents(sums, largest, single, person)
-
-
-def too_many_events(most: int) -> Problem:
-    return bad_request(
-        "wrong_body", f"a request must hold 1 to {most} events; send several smaller ones"
-    )
 
 
 def checked_text(value: str, what: str) -> str:

@@ -11,8 +11,7 @@ import resource
 import signal
 import socket
 import sys
-import threading
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable
 from dataclasses import replace
 from typing import Any
 
@@ -72,22 +71,10 @@ class _Server(uvicorn.Server):
     asked: float | None = None
     on_listening: Callable[[], None] = staticmethod(lambda: None)
 
-    @contextlib.contextmanager
-    def capture_signals(self) -> Iterator[None]:
-        """Shuts down in order: uvicorn would raise the signal again and end the process before the
-        store is closed."""
-        loop = asyncio.get_running_loop()
-        if threading.current_thread() is not threading.main_thread():
-            yield
-            return
-        signals = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
-        for each in signals:
-            loop.add_signal_handler(each, self.handle_exit, each, None)
-        try:
-            yield
-        finally:
-            for each in signals:
-                loop.remove_signal_handler(each)
+    def capture_signals(self) -> contextlib.AbstractContextManager[None]:  # type: ignore[override]
+        """Leave signals alone: uvicorn would raise them again at its end, before the store is
+        closed."""
+        return contextlib.nullcontext()
 
     async def startup(self, sockets: list[socket.socket] | None = None) -> None:
         """Announces the address once the server listens."""
@@ -105,7 +92,8 @@ class _Server(uvicorn.Server):
 def serve(
     settings: Settings, host: str, port: int, *, announce: Callable[[str], None] = print
 ) -> int:
-    """Serve until SIGTERM or SIGINT; 0 after a requested shutdown, 1 if the store failed.
+    """Serve until SIGTERM or SIGINT; 0 after a requested shutdown, 1 if the store failed. To be
+    called in the main thread.
 
     A store that does not answer does not prevent the shutdown: the process then ends at once, as if
     it had been killed. A store survives that.
@@ -160,10 +148,12 @@ async def _serve(
     await service.start()
     server = make_server(service, settings)
 
-    def failed() -> None:
+    def end() -> None:
         server.should_exit = True
 
-    service.writer.on_failure = failed
+    service.writer.on_failure = end
+    for each in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP):
+        asyncio.get_running_loop().add_signal_handler(each, end)
     host, port = listening.getsockname()[:2]
     address = f"http://{f'[{host}]' if ':' in host else host}:{port}/"
     server.on_listening = lambda: announce(f"fadecount serves {address}")
@@ -183,7 +173,7 @@ async def _serve(
 
 def make_server(service: Service, settings: Settings) -> _Server:
     config = uvicorn.Config(
-        service,
+        service.application,
         http=guarded(settings.limits),
         loop="none",
         lifespan="off",

@@ -37,7 +37,6 @@ class Limits:
     for single clients are for the proxy in front."""
 
     body_bytes: int = 1 << 20
-    events_per_request: int = 50_000
     request_seconds: float = 10.0
     idle_seconds: float = 15.0
     send_seconds: float = 10.0

@@ -118,10 +118,7 @@ class WriteContext:
 async def post_events(context: WriteContext, call: Call) -> Answer:
     """Count events; answered when they are durable."""
     batch_id, lines = _batch_id(call), media_type(call) in _LINES
-    most = context.limits.events_per_request
-    sent = await context.body(
-        call, lambda body: parse_events(body, lines=lines, most=most), (JSON, *_LINES)
-    )
+    sent = await context.body(call, lambda body: parse_events(body, lines=lines), (JSON, *_LINES))
     own = None if batch_id is None or call.grant is None else f"{call.grant.id}/{batch_id}"
     counted = await context.writer.accept(call.stream_name, sent, own)
     return json_answer(Accepted(accepted=True, repeated=not counted), status=202)

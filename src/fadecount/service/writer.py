@@ -15,7 +15,7 @@ import heapq
 import logging
 import threading
 import time
-from collections import deque
+from collections import Counter, deque
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
@@ -138,10 +138,9 @@ class Leader:
             return "clock behind"
         return "running" if name in self._streams else "led elsewhere"
 
-    @property
-    def stream_count(self) -> int:
-        """How many streams this process leads."""
-        return len(self._streams)
+    def states(self) -> Counter[str]:
+        """How many streams are in which state, without those that others lead."""
+        return Counter(map(self.state, {*self._streams, *self._halted}))
 
     @property
     def next_due(self) -> float | None:

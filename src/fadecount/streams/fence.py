@@ -29,7 +29,7 @@ from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, cast
+from typing import TYPE_CHECKING, Any, NamedTuple, cast
 
 from fadecount.errors import FenceError, StoreError
 from fadecount.noise import unpredictable
@@ -92,8 +92,7 @@ def _digest(uid: str, text: str) -> bytes:
     return hashlib.blake2b(f"{uid} {text}".encode(), digest_size=16, person=b"fence").digest()
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Move:
+class Move(NamedTuple):
     """The mark of a stream is to be replaced, if its commit id is ``expected`` (None: if there is
     none)."""
 
@@ -110,10 +109,10 @@ class Fence(ABC):
     durable. After a failure the next use connects again and reads what was really committed.
     """
 
-    def __init__(self, where: str, checkpoint: Checkpoints | None = None) -> None:
+    def __init__(self, where: str) -> None:
         self.where = where
         """Where the marks are, for messages. It contains no password."""
-        self._checkpoint = checkpoint or Checkpoints()
+        self.checkpoint = Checkpoints()
         self._guard = threading.RLock()
         self._database: Database | None = None
         self._connected_to = self._identity()
@@ -164,7 +163,7 @@ class Fence(ABC):
     def move(self, uid: str, expected: str | None, mark: Mark) -> None:
         """Replace the mark whose commit id is ``expected`` (None: there is none), or raise a
         :class:`FenceError`."""
-        for error in self.move_together([Move(uid=uid, expected=expected, mark=mark)]).values():
+        for error in self.move_together([Move(uid, expected, mark)]).values():
             raise error
 
     def move_together(self, moves: Sequence[Move]) -> dict[str, FenceError]:
@@ -194,8 +193,8 @@ class Fence(ABC):
                     elif not database.change(_INSERT, (*row, each.mark.name)):
                         refused[each.uid] = _moved_elsewhere()  # by another process meanwhile
                 database.change_many(_UPDATE, rows)
-                self._checkpoint("fence written")
-            self._checkpoint("fence synced")
+                self.checkpoint("fence written")
+            self.checkpoint("fence synced")
         return refused
 
     def close(self) -> None:
@@ -229,13 +228,11 @@ def _moved_elsewhere() -> FenceError:
 class FileFence(Fence):
     """A fence in the SQLite file ``fence.db`` of a folder, by default the user's state folder."""
 
-    def __init__(
-        self, folder: str | Path | None = None, *, checkpoint: Checkpoints | None = None
-    ) -> None:
+    def __init__(self, folder: str | Path | None = None) -> None:
         self.folder = Path(folder) if folder is not None else default_folder()
         """Where the marks are."""
         self._path = self.folder / FILE_NAME
-        super().__init__(repr(str(self.folder)), checkpoint)
+        super().__init__(repr(str(self.folder)))
 
     def _connect(self) -> Database:
         try:
@@ -261,8 +258,8 @@ class FileFence(Fence):
 class ServerFence(Fence):
     """A fence in a PostgreSQL database that is not restored together with the store's own."""
 
-    def __init__(self, url: str, *, checkpoint: Checkpoints | None = None) -> None:
-        super().__init__("a PostgreSQL server", checkpoint)
+    def __init__(self, url: str) -> None:
+        super().__init__("a PostgreSQL server")
         self._url = url
         self.where = f"PostgreSQL database {self.database.name!r}"
 
@@ -327,13 +324,9 @@ def publish(
 
     A stream whose mark was refused stays as it is; the others are published.
     """
-    database, fence, checkpoint = context.database, context.fence, context.checkpoint
-    places = database.places
-    refused = fence.move_together(
-        [
-            Move(uid=status.uid, expected=expected, mark=mark_of(status, places))
-            for status, expected in committed
-        ]
+    database, checkpoint, places = context.database, context.checkpoint, context.database.places
+    refused = context.fence.move_together(
+        [Move(status.uid, expected, mark_of(status, places)) for status, expected in committed]
     )
     checkpoint("fenced")
     checkpoint("before publish")

@@ -5,7 +5,6 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from pathlib import Path
-from types import TracebackType
 from typing import TYPE_CHECKING, Self
 
 from fadecount.streams.database import Database, require_format
@@ -26,35 +25,31 @@ if TYPE_CHECKING:
     import polars
 
 
-def _current(database: Database) -> Database:
-    """The database, if its store is of the format that this version reads."""
-    try:
-        require_format(database)
-    except BaseException:
-        database.close()
-        raise
-    return database
-
-
 class Reader:
     """Reads the published figures of a store, in any process, at any time."""
 
     def __init__(self, database: Database) -> None:
+        """Refuses, and closes, the database of a store of another format."""
         self._database = database
+        try:
+            require_format(database)
+        except BaseException:
+            self.close()
+            raise
 
     @classmethod
     def of_file(cls, path: str | Path) -> Reader:
         """A reader of an SQLite store."""
         database = SQLiteDatabase(path, writes=False)
         database.restrict()
-        return cls(_current(database))
+        return cls(database)
 
     @classmethod
     def of_server(cls, url: str) -> Reader:
         """A reader of a PostgreSQL store."""
         from fadecount.streams.postgres import PostgresDatabase
 
-        return cls(_current(PostgresDatabase(url, writes=False)))
+        return cls(PostgresDatabase(url, writes=False))
 
     @property
     def database(self) -> Database:
@@ -126,8 +121,10 @@ class Reader:
     def deleted(self) -> list[tuple[str, int, int]]:
         """(name, steps released, Unix seconds of the deletion) of every deleted stream that had
         released something."""
-        rows = self._database.query("SELECT name, steps, deleted_at FROM deleted ORDER BY name")
-        return [(name, steps, moment) for name, steps, moment in rows]
+        sql = "SELECT name, last_tick - first_tick + 1, deleted_at FROM deleted ORDER BY name"
+        return [
+            (name, int(steps), int(moment)) for name, steps, moment in self._database.query(sql)
+        ]
 
     def loss(self, name: str, tick: int, *, at: float | None = None) -> float:
         """The privacy loss of a unit in a tick, given all releases published so far; an upper
@@ -152,12 +149,7 @@ class Reader:
     def __enter__(self) -> Self:
         return self
 
-    def __exit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        trace: TracebackType | None,
-    ) -> None:
+    def __exit__(self, *_: object) -> None:
         self.close()
 
 

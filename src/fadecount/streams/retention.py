@@ -43,6 +43,17 @@ NEVER = -(1 << 62)
 """The ``upkeep_tick`` of a stream that had no upkeep yet."""
 
 
+def keep_up(context: Context, status: Status) -> bool:
+    """Remove or join some old figures of a stream; whether there may be more to do."""
+    cuts = first_ticks_to_keep(status)
+    if cuts != kept_ticks(status):
+        remove_some(context, status, cuts)
+    elif not join_some(context.database, status):
+        rest(context.database, status)
+        return False
+    return True
+
+
 def first_ticks_to_keep(status: Status) -> tuple[int, ...]:
     """For each level the first tick whose figures the retention of a stream keeps; the same as now
     if it keeps all that is there. The last figure always stays."""

@@ -72,21 +72,11 @@ class SQLiteConnection(Database):
     def places(self) -> frozenset[str]:
         return self._places
 
-    def query(self, sql: str, values: Sequence[Any] = ()) -> list[tuple[Any, ...]]:
-        rows: list[tuple[Any, ...]] = self._run(
-            lambda: self._connection.execute(sql, values).fetchall()
-        )
-        return rows
+    def _execute(self, sql: str, values: Sequence[Any]) -> sqlite3.Cursor:
+        return self._connection.execute(sql, values)
 
-    def change(self, sql: str, values: Sequence[Any] = ()) -> int:
-        count: int = self._run(lambda: self._connection.execute(sql, values).rowcount)
-        return count
-
-    def change_many(self, sql: str, rows: Sequence[Sequence[Any]]) -> int:
-        if not rows:
-            return 0
-        count: int = self._run(lambda: self._connection.executemany(sql, rows).rowcount)
-        return count
+    def _execute_many(self, sql: str, rows: Sequence[Sequence[Any]]) -> sqlite3.Cursor:
+        return self._connection.executemany(sql, rows)
 
     def lock(self, name: str, wait_seconds: float) -> None:
         """Nothing is to be done: a writing process is the only one."""
@@ -95,12 +85,6 @@ class SQLiteConnection(Database):
 
     def scrub(self) -> None:
         """Nothing is to be done here."""
-
-    def close(self) -> None:
-        with self._guard:
-            self._broken = True
-            with suppress(sqlite3.Error):
-                self._connection.close()
 
     def _begin(self, *, durable: bool) -> None:
         if durable is not self._durable:  # a durable commit syncs all of the log

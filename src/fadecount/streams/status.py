@@ -5,7 +5,7 @@ from __future__ import annotations
 
 import json
 import operator
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any
 
@@ -37,8 +37,9 @@ class Status:
     ahead: bytes = b""
     """The digest of the noise that is drawn ahead; empty if there is none."""
     midnights: Midnights | None = None
-    voids: frozenset[tuple[int, int]] = frozenset()
-    """(level, end) of the blocks whose figures are never made."""
+    voids: Mapping[tuple[int, int], int] = field(default_factory=dict)
+    """(level, end) of the blocks whose figures are never made; after how many steps they were given
+    up."""
     retain_seconds: int | None = None
     kept: tuple[int, ...] = ()
     """For each level, the first tick whose figures were not removed; empty if none were."""
@@ -88,19 +89,19 @@ def read_group(database: Database, description: Description) -> GroupLoss | None
     members: list[Member] = []
     group, unit = wanted, description.protects
     pattern = f'%"group": {{"name": "{wanted.name}"%'
-    for table, steps in (("deleted", "steps"), ("streams", "last_tick - first_tick + 1")):
+    for table in ("deleted", "streams"):
         rows = database.query(
-            f"SELECT name, description, forks, {steps} FROM {table} WHERE description LIKE ?"  # noqa: S608
-            " ORDER BY name",
+            f"SELECT name, description, forks, last_tick - first_tick + 1 FROM {table}"  # noqa: S608
+            " WHERE description LIKE ? ORDER BY name",
             (pattern,),
         )
-        for name, text, forks, number in rows:
+        for name, text, forks, steps in rows:
             other = Description.from_json(name, text)
             if other.group is None or other.group.name != wanted.name:  # _ stands for any letter
                 continue
             if not members:
                 group, unit = other.group, other.protects
-            loss = other.loss(tuple(map(_integer, json.loads(forks))), number)
+            loss = other.loss(tuple(map(_integer, json.loads(forks))), steps)
             members.append(Member(name=name, loss=loss, tick_seconds=other.ticks.tick_seconds))
     return GroupLoss(group=group, unit=unit, members=tuple(members))
 
@@ -174,9 +175,10 @@ def _status(number: int, name: str, uid: str, text: str, *rest: Any) -> Status:
         digest=bytes(digest),
         ahead=bytes(ahead),
         midnights=None if midnights is None else Midnights.from_json(midnights),
-        voids=frozenset(
-            (operator.index(level), operator.index(end)) for level, end in json.loads(voids)
-        ),
+        voids={
+            (operator.index(level), operator.index(end)): operator.index(step)
+            for level, end, step in json.loads(voids)
+        },
         retain_seconds=_integer(retain),
         kept=tuple(map(operator.index, json.loads(kept))),
     )

@@ -108,8 +108,7 @@ def window_ticks(
     edges = calendar.edges(begin, end)
     inner = edges[1:-1]
     numbers = ticks.of(inner)
-    starts = np.array([ticks.start_seconds(tick) for tick in numbers.tolist()], dtype=np.int64)
-    if np.any(starts != inner) or len(edges) - 1 > last - first + 1:
+    if np.any(ticks.starts_of(numbers) != inner) or len(edges) - 1 > last - first + 1:
         remedy = "give a multiple of the tick, in a zone whose days begin where a tick begins"
         raise bad_parameter(
             "per", calendar.per, f"made of whole ticks of {ticks.tick_seconds} s", remedy
