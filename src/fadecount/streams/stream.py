@@ -376,8 +376,11 @@ def _draw_and_store(
     checkpoint("inputs taken")
     closed, changes = [], []
     for each, status, (machine, state) in zip(closings, after, loaded, strict=True):
-        add_up(each.rows[0], slice(None), taken[status.id])
-        figures = _figures(context, machine, state, status, each)
+        counts = taken[status.id][np.newaxis]
+        add_up(counts, slice(1), each.rows[:1])
+        if len(each.rows) > 1:
+            counts = np.concatenate([counts, each.rows[1:]])
+        figures = _figures(context, machine, state, status, each.first, counts)
         last = each.first + len(each.rows) - 1
         closed.append(Closed(first_tick=each.first, last_tick=last, figures=figures))
         checkpoint("noise drawn")
@@ -402,14 +405,18 @@ def _draw_and_store(
 
 
 def _figures(
-    context: Context, machine: Machine, state: StoredState, after: Status, closing: _Closing
+    context: Context,
+    machine: Machine,
+    state: StoredState,
+    after: Status,
+    first: int,
+    counts: NDArray[np.int64],
 ) -> tuple[FigureRows, ...]:
-    """Count the ticks. Returns the figures that become public with them: of blocks that end now,
-    and from the embargo. Those that are not public yet are stored under embargo."""
-    database, end = context.database, closing.first + len(closing.rows)
-    public, waiting = count_ticks(
-        machine, closing.rows, closing.first, after.description.ticks, after.calendar
-    )
+    """Count the ticks from ``first`` on. Returns the figures that become public with them: of
+    blocks that end now, and from the embargo. Those that are not public yet are stored under
+    embargo."""
+    database, end = context.database, first + len(counts)
+    public, waiting = count_ticks(machine, counts, first, after.description.ticks, after.calendar)
     due = state.next_public is not None and state.next_public <= end
     if due:
         public = take_public(database, context.seal, after, end) + public
@@ -436,7 +443,7 @@ def _rows_from(
     low, high = max(begin, first), min(begin + shape[0], first + len(inputs))
     some = inputs[low - first : max(low, high) - first]
     if len(some) == shape[0]:
-        return some.copy()
+        return some
     rows = np.zeros(shape, dtype=np.int64)
     rows[low - begin : low - begin + len(some)] = some
     return rows

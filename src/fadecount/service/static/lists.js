@@ -16,7 +16,7 @@ export class SearchList {
         row.seen = isIntersecting;
         if (isIntersecting) this.fill(row.item, target);
       }
-    }, { rootMargin: "200px" });
+    }, { rootMargin: "100% 0px" });
   }
 
   show(items) {
