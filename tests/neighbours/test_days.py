@@ -17,6 +17,8 @@ import fadecount as fc
 from fadecount.runs import run
 from fadecount.sources import Gate, SourceOptions, files
 from fadecount.streams import Batch, Description, SQLiteStore, Store, Ticks, Unit
+from fadecount.streams.forks import StreamLoss
+from tests.mechanisms.block_oracles import program_loss, random_design
 from tests.streams.backends import BriefStore
 
 HOUR, DAY = 3600, 86400
@@ -222,3 +224,16 @@ def test_ages_of_a_persons_day_count_from_its_start() -> None:
     assert loss("s", FIRST) == loss("s", FIRST + 23) == 2 * 1.5
     assert loss("s", FIRST + 24) == loss("s", FIRST + 30) == 2 * 0.5
     store.close()
+
+
+@pytest.mark.parametrize("seed", range(60))
+def test_no_events_of_a_day_lose_more_than_the_cap_at_the_age_of_the_day(seed: int) -> None:
+    """Against linear programs of the single events, whose losses add up at most."""
+    chance = random.Random(seed)
+    mechanism, cap = random_design(chance), chance.randint(1, 3)
+    day, length = chance.randint(1, 8), chance.randint(1, 6)
+    events = [chance.randrange(day, day + length) for _ in range(cap)]
+    for now in sorted(chance.sample(range(day, day + 16), 4)):
+        exact = sum(program_loss(mechanism, each, now) for each in events if each <= now) / 1e6
+        stated = StreamLoss(mechanism=mechanism, sensitivity=cap, steps=now).of_step(day).epsilon
+        assert exact <= stated + 1e-6
