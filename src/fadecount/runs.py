@@ -58,6 +58,7 @@ if TYPE_CHECKING:
     import polars
 
     from fadecount.streams import Reader, Store, Stream, Ticks
+    from fadecount.streams.inputs import Noted
     from fadecount.streams.status import Status
 
     Source: TypeAlias = (
@@ -417,7 +418,7 @@ class MemoryStream:
         self,
         first_tick: int,
         inputs: NDArray[np.int64],
-        _persons: Mapping[bytes, int] | None = None,
+        _persons: Mapping[Noted, int] | None = None,
     ) -> Iterator[Closed]:
         """Close a tick for each row of ``inputs``, from the open one on; what was added counts in
         the first."""
@@ -506,7 +507,7 @@ class StoredStream:
         self,
         first_tick: int,
         inputs: NDArray[np.int64],
-        persons: Mapping[bytes, int] | None = None,
+        persons: Mapping[Noted, int] | None = None,
     ) -> Iterator[Closed]:
         """Close a tick for each row of ``inputs``, from the open one on; what was added counts in
         the first. ``persons`` says what of each is in the day that stays open."""

@@ -9,6 +9,7 @@ import json
 import random
 from datetime import UTC, datetime
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
@@ -64,15 +65,18 @@ def moment(tick: int) -> datetime:
     return datetime.fromtimestamp(tick * HOUR, UTC)
 
 
-def by_files(rows: list[Row], cap: int, cuts: list[int], folder: Path, *, plain: bool) -> Store:
+def by_files(
+    rows: list[Row], cap: int, cuts: list[int], folder: Path, *, plain: bool, keys: int = 1
+) -> Store:
     store = BriefStore()
-    store_run = {"store": store, "name": "s", "gate": Gate(max_left_out=1, allow_gap=True)}
+    common: dict[str, Any] = {"gate": Gate(max_left_out=1, allow_gap=True)}
     before = FIRST
     for number, cut in enumerate([*cuts, FIRST + 72]):
         path = folder / f"{plain}{number}.csv"
         path.write_bytes(csv_of([row for row in rows if before <= row[0] < cut]))
-        start = {"start": moment(FIRST), "mechanism": EXACT} if number == 0 else {}
-        pieces = run(path, options(cap), until=moment(cut), **store_run, **start)  # type: ignore[arg-type]
+        start: dict[str, Any] = {"start": moment(FIRST), "mechanism": EXACT} if number == 0 else {}
+        chosen = options(cap, keys_per_person=keys)
+        pieces = run(path, chosen, store=store, name="s", until=moment(cut), **common, **start)
         list(pieces)
         before = cut
     return store
@@ -83,11 +87,10 @@ def described_as(unit: Unit) -> Description:
     return Description(name="s", mechanism=unit.scaled(EXACT), ticks=ticks, unit=unit)
 
 
-def by_hand(rows: list[Row], cap: int, cuts: list[int]) -> Store:
+def by_hand(rows: list[Row], cap: int, cuts: list[int], keys: int = 1) -> Store:
     """Events arrive tick by tick, in several ways; after each cut the store is opened again."""
     store = BriefStore()
-    unit = Unit(of="person", events=cap, per="1d")
-    described = described_as(unit)
+    described = described_as(Unit(of="person", events=cap, keys=keys, per="1d"))
     stream = store.create(described, keys=KEYS, start_tick=FIRST)
     for tick in range(FIRST, FIRST + 72):
         for number, (_, who, key) in enumerate(row for row in rows if row[0] == tick):
@@ -105,9 +108,9 @@ def by_hand(rows: list[Row], cap: int, cuts: list[int]) -> Store:
     return store
 
 
-def by_pipe(rows: list[Row], cap: int) -> Store:
+def by_pipe(rows: list[Row], cap: int, keys: int = 1) -> Store:
     store = BriefStore()
-    chosen = options(cap, time=None, format="jsonl")
+    chosen = options(cap, time=None, format="jsonl", keys_per_person=keys)
 
     class Pipe(io.RawIOBase):
         def __init__(self) -> None:
@@ -137,10 +140,11 @@ def check(one: Store, other: Store, cap: int, gone_day: int | None = None) -> No
     assert np.abs(day).sum() <= cap and gone_day in (None, *days.tolist())
 
 
-@pytest.mark.parametrize("seed", range(12))
+@pytest.mark.parametrize("seed", range(16))
 def test_a_persons_day_moves_the_figures_by_at_most_its_cap(seed: int, tmp_path: Path) -> None:
     chance = random.Random(seed)
     cap = chance.randint(1, 4)
+    keys = chance.choice((1, 1, 2))
     rows, left = rows_of(chance, cap)
     cuts = sorted(chance.sample(range(FIRST + 1, FIRST + 72), chance.randint(0, 4)))
     stores = []
@@ -151,15 +155,15 @@ def test_a_persons_day_moves_the_figures_by_at_most_its_cap(seed: int, tmp_path:
         monkey.setattr(files, "SMALL_BYTES", -1)  # polars
         stores.append(
             [
-                by_files(some, cap, cuts, folder, plain=False),
-                by_hand(some, cap, cuts),
-                by_pipe(some, cap),
+                by_files(some, cap, cuts, folder, plain=False, keys=keys),
+                by_hand(some, cap, cuts, keys),
+                by_pipe(some, cap, keys),
             ]
         )
         monkey.undo()
-        stores[-1].append(by_files(some, cap, cuts, folder, plain=True))
+        stores[-1].append(by_files(some, cap, cuts, folder, plain=True, keys=keys))
     for with_day, without in zip(*stores, strict=True):
-        check(with_day, without, cap)
+        check(with_day, without, cap * keys)
     # however the rows came, the same number counts in each day
     for made in stores:
         sums = [counts_of(store).reshape(3, 24, 2).sum(axis=(1, 2)).tolist() for store in made]
@@ -237,3 +241,24 @@ def test_no_events_of_a_day_lose_more_than_the_cap_at_the_age_of_the_day(seed: i
         exact = sum(program_loss(mechanism, each, now) for each in events if each <= now) / 1e6
         stated = StreamLoss(mechanism=mechanism, sensitivity=cap, steps=now).of_step(day).epsilon
         assert exact <= stated + 1e-6
+
+
+@pytest.mark.parametrize("keys", [1, 2])
+def test_distinct_persons_are_counted_exactly(keys: int, tmp_path: Path) -> None:
+    """Each once a day (and key), by the first event; against sets."""
+    chance = random.Random(keys)
+    for number in range(3):
+        rows, _ = rows_of(chance, 3)
+        folder = tmp_path / str(number)
+        folder.mkdir()
+        store = by_files(rows, 1, [FIRST + 30], folder, plain=number == 0, keys=keys)
+        figures = store.reader().figures("s", per="1d").values
+        for day in range(3):
+            seen = {(who, key) for at, who, key in rows if (at - FIRST) // 24 == day}
+            if keys == 1:
+                assert figures[day].sum() == len({who for who, _ in seen})
+            else:
+                assert figures[day].tolist() == [
+                    sum(key == each for _, key in seen) for each in KEYS
+                ]
+        store.close()

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import math
+from dataclasses import replace
 
 import pytest
 
@@ -184,7 +185,14 @@ def test_a_persons_day_is_a_unit_of_its_own() -> None:
     assert (day.text, day.sensitivity) == ("one person's day, at most 4 events", 4)
     assert Unit.from_json(day.to_json()) == day
     assert "per" not in Unit(of="person", events=4).to_json()
-    for wrong in ({"per": "1w"}, {"of": "event", "per": "1d"}, {"keys": 2, "per": "1d"}):
+    assert day.covers.endswith(
+        "each person counts at most 4 times per day; sums over several days count a person once for"
+        " each day"
+    )
+    assert "once per day and key, under at most 2 keys" in replace(day, events=1, keys=2).covers
+    assert Unit().covers == "noise only; events that were left out are not in it"
+    assert Unit(of="person").covers.endswith("; each person counts once per tick")
+    for wrong in ({"per": "1w"}, {"of": "event", "per": "1d"}):
         with pytest.raises(ParameterError, match="per of the unit must be"):
             Unit(**{"of": "person", **wrong})  # type: ignore[arg-type]
     ticks = Ticks(tick_seconds=7 * 86400)

@@ -100,6 +100,7 @@ def add_event_options(parser: argparse.ArgumentParser) -> None:
         group, ("--tick", "LENGTH", "length of a tick: 1m, 1h, 1d, ...", str), required=True
     )
     time = "a file needs it; without it, rows of a pipe count as they arrive"
+    once = "each once a day (and key), by the first row (as --per-person 1/day)"
     late = "count in the open one (live default), or not (files; next must see no row twice)"
     text = "count undeclared keys under this one (other)"
     group.add_argument("--other", nargs="?", const="other", metavar="NAME", help=text)
@@ -116,6 +117,7 @@ def add_event_options(parser: argparse.ArgumentParser) -> None:
         ("--max-amount", "N", "largest amount: more is cut to it; noise grows in proportion", int),
         ("--person", "COL", "column of a person's id; ids are never stored", str),
         ("--per-person", "N/TIME", "rows of a person that count in a tick or day (1/tick)", str),
+        ("--count", None, f"persons: {once}", ("persons",)),
         ("--keys-per-person", "K", "count up to N rows under each of up to K keys (1)", int),
         ("--unique", "COL", "column of a row's id; in a tick each id counts once (files)", str),
         ("--late", None, f"rows of closed ticks: {late}", ("next", "drop")),
@@ -128,11 +130,15 @@ def source_options(arguments: argparse.Namespace) -> SourceOptions:
     """Return how to read the events, as the options say."""
     from fadecount.sources import SourceOptions
 
-    for name in ("per_person", "keys_per_person"):
+    for name in ("per_person", "keys_per_person", "count"):
         if getattr(arguments, name) is not None and arguments.person is None:
             raise ParameterError(
                 f"--person must be given with {_option(name)}; it names the column of a person's id"
             )
+    if arguments.count is not None:
+        if arguments.per_person is not None:
+            raise ParameterError("--per-person must be left out with --count persons: it is 1/day")
+        arguments.per_person = "1/day"
     names = ("time", "time_unit", "zone", "key", "other", "amount", "max_amount", "person")
     given = {
         name: getattr(arguments, name)

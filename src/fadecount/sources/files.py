@@ -8,12 +8,12 @@ rules.
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Callable, Hashable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property, lru_cache
 from importlib.util import find_spec
 from pathlib import Path
-from typing import TYPE_CHECKING, BinaryIO, TypeVar
+from typing import TYPE_CHECKING, BinaryIO, TypeVar, cast
 
 import numpy as np
 import numpy.typing as npt
@@ -32,7 +32,7 @@ from fadecount.sources.rows import (
     json_parser,
     numbered_lines,
 )
-from fadecount.streams.inputs import person_digest
+from fadecount.streams.inputs import Noted, person_digest
 
 if TYPE_CHECKING:
     import pandas
@@ -161,7 +161,7 @@ class People:
         self._unit = options.unit
         self.in_bulk = not shared and options.unique is None and options.unit.keys == 1
         """Whether all rows come from one file: they may be capped at once."""
-        self.counted_in_bulk: Callable[[int], dict[bytes, int]] | None = None
+        self.counted_in_bulk: Callable[[int], dict[Noted, int]] | None = None
         first = options.first_tick
         self._first = None if first is None else options.block_of(first)
         self._earlier = earlier
@@ -194,6 +194,7 @@ class People:
                 self._before[person] = counted[person]
             if self._unit.keys > 1 and (person, key) not in counted:
                 counted[person, key] = int(self._earlier.counted([person], [key])[0])
+                self._before[person, key] = counted[person, key]
         return self._unit.takes(counted, person, key) > 0
 
     def before(self, persons: Sequence[bytes]) -> list[int]:
@@ -202,17 +203,19 @@ class People:
             return [0] * len(persons)
         return [int(each) for each in self._earlier.counted(persons, None)]
 
-    def in_day(self, tick: int) -> dict[bytes, int]:
-        """How many events of each person, by digest, were counted here in the day of a tick."""
+    def in_day(self, tick: int) -> dict[Noted, int]:
+        """What of each person was counted here in the day of a tick, as :meth:`Unit.takes` notes
+        it."""
         block = self._block_of(tick)
         if self.counted_in_bulk is not None:
             return self.counted_in_bulk(block)
         before = self._before if block == self._first else {}
-        return {
+        counted = {
             person: count - before.get(person, 0)
             for person, count in self._counted.get(block, {}).items()
-            if isinstance(person, bytes) and count > before.get(person, 0)
+            if count > before.get(person, 0)
         }
+        return cast("dict[Noted, int]", counted)
 
 
 def read_plain(

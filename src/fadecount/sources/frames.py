@@ -54,7 +54,7 @@ from fadecount.sources.rows import (
     read_iso,
     without_ending,
 )
-from fadecount.streams.inputs import person_digest
+from fadecount.streams.inputs import Noted, person_digest
 from fadecount.streams.ticks import Ticks
 
 ROWS_PER_BLOCK = 500_000
@@ -237,7 +237,7 @@ def _capped(
     counts = number < options.per_person
     report.rows_dropped += int(np.count_nonzero(~counts))
 
-    def in_block(block: int) -> dict[bytes, int]:
+    def in_block(block: int) -> dict[Noted, int]:
         rows_in = np.flatnonzero(counts & (blocks == block))
         _, at, times = np.unique(people_of[rows_in], return_index=True, return_counts=True)
         return dict(zip(digests(rows_in[at]), times.tolist(), strict=True))

@@ -46,6 +46,8 @@ _ROW_BYTES = 100
 """Approximate size of a row without its body."""
 
 Numbers = NDArray[np.int64]
+Noted = bytes | tuple[bytes, int]
+"""The digest of a person, or that of a person and the position of a key."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -273,11 +275,14 @@ class Intake:
             rows = self._database.query(sql, (self._id, block))
         return self._seal.open(rows[0][0], about)
 
-    def note_persons(self, block: int, counted: Mapping[bytes, int]) -> None:
-        """Note how many events of persons, by their digests, a source has counted in a block, in
-        the transaction that closes the ticks of these events."""
-        hashes = self._hashes(counted)
-        self._note(block, dict(zip(hashes, counted.values(), strict=True)))
+    def note_persons(self, block: int, counted: Mapping[Noted, int]) -> None:
+        """Note what of persons, by their digests, a source has counted in a block, as
+        :meth:`Unit.takes` notes it, in the transaction that closes the ticks of these events."""
+        names: dict[bytes, int] = {}
+        for each, count in counted.items():
+            (person,) = self._hashes([each if isinstance(each, bytes) else each[0]])
+            names[person if isinstance(each, bytes) else self._pair(person, each[1])] = count
+        self._note(block, names)
 
     @property
     def person_key(self) -> bytes:

@@ -26,6 +26,7 @@ from fadecount.streams.fence import Fence, publish, recover
 from fadecount.streams.figures import CELLS, Closed, FigureRows, write_figures
 from fadecount.streams.inputs import (
     Intake,
+    Noted,
     batches_are_due,
     destroy_block_keys,
     forget_batches,
@@ -153,7 +154,7 @@ class Stream(Intake):
         largest_gap: int = LARGEST_GAP,
         through: int | None = None,
         noted: int | None = None,
-        persons: Mapping[bytes, int] | None = None,
+        persons: Mapping[Noted, int] | None = None,
     ) -> Iterator[Closed]:
         """Close all ticks up to ``through`` (by default the last of ``inputs``, which holds a row
         of counts per tick from ``first_tick`` on). Ticks without a row are empty. Events that were
@@ -197,7 +198,7 @@ class Stream(Intake):
         first: int,
         rows: NDArray[np.int64],
         noted: int | None,
-        persons: Mapping[bytes, int] | None = None,
+        persons: Mapping[Noted, int] | None = None,
     ) -> Closed:
         (outcome,) = _close_together([_Closing(self, first, rows, persons or {})], noted)
         if isinstance(outcome, FenceError):
@@ -332,7 +333,7 @@ class _Closing:
     stream: Stream
     first: int
     rows: NDArray[np.int64]
-    persons: Mapping[bytes, int] = field(default_factory=dict)
+    persons: Mapping[Noted, int] = field(default_factory=dict)
 
 
 def _close_together(

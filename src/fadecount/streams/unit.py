@@ -26,10 +26,10 @@ class Unit:
     each of at most ``keys`` keys. The stream enforces it over all runs and restarts: the first
     events that arrive count, under the person's first keys (:meth:`takes`).
 
-    With ``per="1d"`` the unit is one person's day: at most ``events`` of the person's events count
-    in all ticks that begin on one local day, under any keys. Each of them costs its own loss, so
-    they lose at most ``events`` times that of one event, **at the age from the day's start**
-    (docs/planning.md). Late events belong to the day that counts them.
+    With ``per="1d"`` the unit is one person's day: the same caps hold for all ticks that begin on
+    one local day. With ``events=1`` each person counts once a day (and key). Each of the events
+    costs its own loss, so they lose at most ``events`` times that of one event, **at the age from
+    the day's start** (docs/planning.md). Late events belong to the day that counts them.
 
     So the presence or absence of *all* that the person did changes at most ``keys`` counts of the
     tick by at most :attr:`per_key` each (with ``keys=1``: any counts, by at most :attr:`per_key` in
@@ -73,9 +73,9 @@ class Unit:
         if self.per not in ("tick", "1d"):
             remedy = "it is how long the cap of a person holds"
             raise bad_parameter("per of the unit", self.per, "tick or 1d", remedy)
-        if self.per != "tick" and (self.of == "event" or self.keys != 1):
-            bound = "tick where the unit is one event, or has several keys"
-            raise bad_parameter("per of the unit", self.per, bound, "leave it out")
+        if self.per != "tick" and self.of == "event":
+            bound = "tick where the unit is one event"
+            raise bad_parameter("per of the unit", self.per, bound, "say of='person'")
         for name in ("events", "keys"):
             if self.of == "event" and getattr(self, name) != 1:
                 raise bad_parameter(
@@ -145,6 +145,19 @@ class Unit:
         amount = f" with an amount up to {self.amount} each" if self.amount > 1 else ""
         whose = "one person within a tick" if self.per == "tick" else "one person's day"
         return f"{whose}, at most {events}{keys}{',' if keys and amount else ''}{amount}"
+
+    @property
+    def covers(self) -> str:
+        """What an interval of figures does not cover, in words."""
+        words = "noise only; events that were left out are not in it"
+        if self.of == "event":
+            return words
+        slot = "tick" if self.per == "tick" else "day"
+        times = "once" if self.events == 1 else f"at most {self.events} times"
+        under = "" if self.keys == 1 else f" and key, under at most {self.keys} keys"
+        words += f"; each person counts {times} per {slot}{under}"
+        longer = "; sums over several days count a person once for each day"
+        return words + (longer if self.per == "1d" else "")
 
     def to_json(self) -> dict[str, str | int]:
         """The fields, for JSON."""
