@@ -125,6 +125,7 @@ proxies:
 
 neighbours: $(VENV)/test ## 2,000 pairs of inputs that differ by one unit, through every intake
 	$(BIN)/python -m campaigns.neighbours
+	$(BIN)/python -m campaigns.spark.neighbours
 
 load: $(VENV)/test ## what the service carries, against plain SQLite and bare Starlette in the same run; sizes: LOAD=, SCALE=
 	$(BIN)/python -m campaigns.service.load $(LOAD)

@@ -17,6 +17,7 @@ import sys
 import tempfile
 import time
 from collections.abc import Callable
+from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
@@ -28,7 +29,7 @@ from pyspark.sql import functions as sql
 import fadecount as fc
 from fadecount.mechanisms import scale_of
 from fadecount.noise import DiscreteLaplace, KeyedNoise
-from fadecount.spark import figures
+from fadecount.spark import Stream, figures
 
 START, HOUR = 1_767_225_600, 3600
 MECHANISM = fc.Blocks(
@@ -53,18 +54,19 @@ def make_events(root: Path, *, events: int, keys: int, hours: int) -> None:
 
 def private(session: Any, root: Path, place: Path, hours: int) -> None:
     """The figures that are public when these hours are over."""
-    figures(
-        session.read.parquet(str(root / "in")),
+    stream = Stream(
         MECHANISM,
         tick="1h",
         start="2026-01-01",
-        until=START + hours * HOUR,
         time="at",
         key="page",
         keys=session.read.parquet(str(root / "keys.parquet")),
-        secret="env:FADECOUNT_BENCHMARK_SECRET",  # noqa: S106 - a place
+        secret_file=str(root / "secret"),
         state=str(place / "state"),
-    ).write.parquet(str(place / "out"))
+    )
+    until = datetime.fromtimestamp(START + hours * HOUR, UTC)
+    rows = figures(session.read.parquet(str(root / "in")), stream, until=until)
+    rows.write.parquet(str(place / "out"))
 
 
 def plain(session: Any, root: Path, place: Path, hours: int) -> None:
@@ -119,7 +121,6 @@ def main(words: list[str] | None = None) -> int:
     for name, default in defaults.items():
         parser.add_argument(f"--{name}", type=int, default=default)
     wanted = parser.parse_args(words)
-    os.environ["FADECOUNT_BENCHMARK_SECRET"] = "benchmark " * 4
     os.environ["PYSPARK_PYTHON"] = sys.executable
     os.environ.setdefault("SPARK_LOCAL_IP", "127.0.0.1")
     session = (
@@ -137,6 +138,7 @@ def main(words: list[str] | None = None) -> int:
     rows: dict[str, int] = {}
     with tempfile.TemporaryDirectory(prefix="fadecount-benchmark-") as folder:
         root, hours = Path(folder), 24 * wanted.days
+        (root / "secret").write_text("benchmark " * 4)
         make_events(root, events=wanted.events, keys=wanted.keys, hours=hours)
         for number in range(wanted.repeats + 1):  # the first one only warms up
             for name, job in jobs.items():

@@ -86,7 +86,6 @@ def main(words: list[str] | None = None) -> int:
     )
     for _ in counting:
         pass
-    assert counting.published is not None
     days, total = counting.published.figures("1d"), counting.published.total()
     true = daily_departures()
     values, band = days.values[:, 0], days.half_widths[:, 0].astype(np.float64)

@@ -2,8 +2,9 @@
 printed address and look.
 
 The first weeks are there when it starts; then an hour of 2013 passes in every second. Each
-departure is posted to the service like any event, and every hour's counts are released with noise.
-Ctrl-C ends it.
+departure is posted to the service like any event. Hours, days and months are published with noise:
+a day when it ends, once more 25 seconds later, and a last time after three minutes, each time with
+a narrower band. Ctrl-C ends it.
 """
 
 from __future__ import annotations
@@ -28,25 +29,39 @@ from numpy.typing import NDArray
 
 import fadecount as fc
 from fadecount.errors import FadecountError
-from fadecount.service import (
-    FastClock,
-    Role,
-    ServiceError,
-    Settings,
-    Storage,
-    configure_logs,
-    open_store,
-    open_tokens,
-    serve,
-)
+from fadecount.service.client import ServiceError
+from fadecount.service.server import configure_logs, serve
+from fadecount.service.settings import Clock, Settings, Storage, open_store, open_tokens
+from fadecount.service.tokens import Role
 from fadecount.streams import Description, Ticks
 
 AIRPORTS = ("EWR", "JFK", "LGA")
 NAME = "new-york-departures"
 HOUR = 3600
-PROMISE = {"1d": 0.5, "30d": 1.0, "1y": 2.0}
-"""What may be lost about one departure, by its age."""
+PROMISE = {"1d": 0.5, "7d": 1.0, "30d": 2.0}
+"""What may be lost about one departure, by its age: days are revised a day and a week later."""
 HISTORY_HOURS = 60 * 24
+
+
+class FastClock(Clock):
+    """Time that began at ``start`` when this was made and runs ``speed`` times as fast as real
+    time; ``skip`` jumps ahead."""
+
+    def __init__(self, start: float, speed: float) -> None:
+        self._start, self._speed = start, speed
+        self._began = time.monotonic()
+
+    def now(self) -> float:
+        """Unix seconds of the faster time."""
+        return self._start + (time.monotonic() - self._began) * self._speed
+
+    def until(self, moment: float) -> float:
+        """Real seconds to wait for a moment; 0 if it has passed."""
+        return max(0.0, (moment - self.now()) / self._speed)
+
+    def skip(self, seconds: float) -> None:
+        """Jump ahead."""
+        self._start += seconds
 
 
 def departures() -> tuple[int, NDArray[np.int64]]:
@@ -134,7 +149,6 @@ def main() -> int:
     configure_logs()
     shutil.rmtree(arguments.out, ignore_errors=True)
     storage = Storage(folder=arguments.out / "state", fence=arguments.out / "fence")
-    storage.prepare()
     print("reading a year of departures ...", flush=True)
     first, counts = departures()
     fill(storage, first, counts[:HISTORY_HOURS])
@@ -152,7 +166,7 @@ def main() -> int:
             threading.Thread(target=_end_after, args=(arguments.seconds,), daemon=True).start()
         print(
             f"\n    {address}\n\nopen this address in a browser; an hour of 2013 passes every"
-            " second. Ctrl-C ends it.",
+            " second, and days get sharper as they age. Ctrl-C ends it.",
             flush=True,
         )
 

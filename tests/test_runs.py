@@ -26,6 +26,7 @@ from tests.streams.backends import BriefStore
 
 NOON = 1_772_366_400  # 2026-03-01T12:00:00Z
 FIRST = NOON // 60
+START = datetime.fromtimestamp(NOON, UTC)
 EXACT = fc.Gradual(epsilon=2.0**14)
 """So little noise that none is ever seen: the chance that one of a thousand draws is not 0 is below
 10**-22."""
@@ -57,7 +58,7 @@ class Clock:
 
 
 def values(store: Store, name: str = "s") -> list[list[int]]:
-    pieces = [piece.values for piece in store.reader().totals(name)]
+    pieces = [piece.values for piece in store.reader().stream(name).running()]
     return np.concatenate(pieces).tolist() if pieces else []
 
 
@@ -267,6 +268,12 @@ def test_one_row_moves_no_other_into_another_tick(store: Store, early: int) -> N
     assert difference.ravel().tolist() in ([0, 0], [1, 1], [0, 1])
 
 
+def test_a_new_stream_of_a_store_begins_at_a_public_time(store: Store) -> None:
+    with pytest.raises(ParameterError, match="start must be given to create the stream 's'"):
+        run(io.BytesIO(line(NOON).encode()), options(), store=store, name="s", mechanism=EXACT)
+    assert store.names() == []
+
+
 def test_history_asks_for_a_time(store: Store) -> None:
     with pytest.raises(ParameterError, match="time must be given for everything but a pipe"):
         run("x.csv", options(time=None), store=store, name="s", mechanism=EXACT, follow=True)
@@ -330,9 +337,9 @@ def test_frames_of_events_become_frames_of_releases(store: Store) -> None:
     chosen = options(time="at", format=None)
     for frame in (polars.DataFrame({"at": moments}), pandas.DataFrame({"at": moments})):
         assert fc.count(frame, chosen, mechanism=EXACT)["value"].to_list() == [2, 3, 3, 4]
-    assert fc.count(polars.DataFrame({"at": moments[:2]}), chosen, mechanism=EXACT, store=store)[
-        "value"
-    ].to_list() == [2]
+    assert fc.count(
+        polars.DataFrame({"at": moments[:2]}), chosen, mechanism=EXACT, store=store, start=START
+    )["value"].to_list() == [2]
     assert fc.count(polars.DataFrame({"at": moments}), chosen, store=store)["value"].to_list() == [
         2,
         3,
@@ -371,7 +378,12 @@ def test_frames_keep_their_types_and_agree_with_text(tmp_path: Path) -> None:
     for chosen in (counted, bounded):
         with BriefStore() as store:
             for _ in run(
-                tmp_path / "rows.csv", chosen, store=store, name="counts", mechanism=EXACT
+                tmp_path / "rows.csv",
+                chosen,
+                store=store,
+                name="counts",
+                mechanism=EXACT,
+                start=frame["at"][0],
             ):
                 pass
             expected = store.reader().frame("counts")
@@ -461,7 +473,6 @@ def test_persons_that_are_missing_in_a_pandas_frame_are_not_one_person() -> None
 
 def assert_alike(one: Run, other: Run, per: str) -> None:
     """The figures of two runs are the same in everything."""
-    assert one.published is not None and other.published is not None
     here, there = one.published.figures(per), other.published.figures(per)
     for name in Figures.__slots__:
         assert getattr(here, name).tolist() == getattr(there, name).tolist(), name
@@ -494,7 +505,7 @@ def test_a_run_without_a_store_releases_the_same(
         line(NOON + 7 * at, key="abc"[at % 3], who=f"p{at % 4}") for at in range(100)
     ).encode()
     chosen, mechanism = options(**changes), fc.Gradual(epsilon=2.0**14, delay=delay)
-    kept = run(io.BytesIO(events), chosen, store=store, name="s", mechanism=mechanism)
+    kept = run(io.BytesIO(events), chosen, store=store, name="s", mechanism=mechanism, start=START)
     once = run(io.BytesIO(events), chosen, name="s", mechanism=mechanism)
     assert pieces_of(once) == pieces_of(kept)
     assert once.summary() == kept.summary()
@@ -508,7 +519,9 @@ def test_windows_that_are_not_whole_ticks_are_refused_before_a_release(
 ) -> None:
     events = "".join(line(NOON + 7 * at) for at in range(100)).encode()
     for kept in (store, None):
-        begun = run(io.BytesIO(events), options(), store=kept, name="s", mechanism=EXACT)
+        begun = run(
+            io.BytesIO(events), options(), store=kept, name="s", mechanism=EXACT, start=START
+        )
         with pytest.raises(ParameterError, match="per must be"):
             begun.check_per(per)
         for possible in ("2m", "total", None):
@@ -524,7 +537,15 @@ def test_a_history_releases_no_tick_that_is_not_over(store: Store, mechanism: fc
     def begin(hours: float, **changes: Any) -> Run:
         source, chosen = io.BytesIO(rows.encode()), options(format="csv", tick="1h", time="at")
         now = NOON + 3600 * hours
-        return run(source, chosen, store=store, mechanism=mechanism, clock=lambda: now, **changes)
+        return run(
+            source,
+            chosen,
+            store=store,
+            mechanism=mechanism,
+            start=START,
+            clock=lambda: now,
+            **changes,
+        )
 
     noon = NOON // 3600
     for until in (3, 200):
@@ -655,7 +676,6 @@ def test_a_run_of_blocks_gives_the_figures_of_a_stream_that_is_fed_by_hand(
         stream.add({"ab"[key]: 1})
     stream.close_through(first // 60 + steps - 1)
     by_hand = scripted.reader().stream("hand")
-    assert by_hand is not None and once.published is not None
     for per in ("1m", "20m", "1h", "1d", "2h", "1w"):
         assert_alike(once, kept, per)
         here, there = once.published.figures(per), by_hand.figures(per)
@@ -679,7 +699,6 @@ def test_children_of_a_tied_block_add_up_to_it(scripted: Store) -> None:
     for _ in once:
         pass
     published = once.published
-    assert published is not None
     assert published.figures("1d").shown_status[:2] == ["final", "provisional"]
     days, midnight = published.figures("1d"), NOON // 86_400 * 1440
     for day in (0, 1):
@@ -704,10 +723,8 @@ def test_frames_of_figures_per_day(store: Store) -> None:
         assert made["status"].to_list() == ["final", "final", "provisional"]
         assert fc.count(frame, chosen, mechanism=exact)["value"].to_list() == days
     with pytest.raises(ParameterError, match="per must be made of whole ticks"):
-        fc.count(frame, chosen, per="90s", mechanism=exact, store=store)
-    assert store.reader().stream("counts") is None
-    assert fc.count(frame, chosen, per="1w", mechanism=exact, store=store)["value"].to_list() == [
-        12,
-        48,
-    ]
+        fc.count(frame, chosen, per="90s", mechanism=exact, store=store, start=START)
+    assert not store.reader().stream("counts").steps
+    weeks = fc.count(frame, chosen, per="1w", store=store)
+    assert weeks["value"].to_list() == [12, 48]
     assert fc.count(frame, chosen, per="12h", store=store)["value"].to_list() == [12] * 5

@@ -1,59 +1,53 @@
-"""Draw the picture of the README again, a count and its fading curve: ``make readme-picture``.
+"""Draw the picture of the README again, days that sharpen and the loss that pays for it: ``make
+readme-picture``.
 
-The visits are those of ``examples/library``; they are made up, so the true count may be shown
-beside the released one.
+The visits are those of ``examples/library``, through the children's door; they are made up.
 """
 
 from __future__ import annotations
 
 import sys
+from datetime import datetime
 from pathlib import Path
 from typing import Any
 
-import numpy as np
-from matplotlib.dates import DateFormatter
-
 import fadecount as fc
-from fadecount.plots import Curve, draw_curves, draw_releases, new_figure, save_figure
-from fadecount.sources import SourceOptions, read_file
-from fadecount.streams import Ticks
+from fadecount.plots import Curve, draw_curves, draw_panels, new_figure, save_figure
+from fadecount.runs import run
+from fadecount.sources import SourceOptions
+from fadecount.streams.export import joined_table, published_tables
 
 ROOT = Path(__file__).parent.parent
 PICTURE = ROOT / "docs" / "pictures" / "fading.svg"
-HOUR, YEAR, ZONE = 3600, 8760, "Europe/Vienna"
+HOUR, YEAR, ZONE, DOOR = 3600, 8760, "Europe/Vienna", "children"
 
 
 def main(out: Path = PICTURE) -> int:
-    ticks = Ticks(tick_seconds=HOUR, zone=ZONE)
-    first = ticks.at(1_772_406_000)  # 2026-03-02 in Vienna
+    mechanism = fc.plan(tick="1h", loss={"1d": 0.5, "30d": 1, "1y": 2}).mechanism
     options = SourceOptions(
-        tick=HOUR, zone=ZONE, time="time", key="door", keys=("main",), separator=";"
+        tick=HOUR, zone=ZONE, time="time", key="door", keys=(DOOR,), separator=";"
     )
-    visits = np.zeros(7 * 24, dtype=np.int64)
-    for batch in read_file(ROOT / "examples" / "library" / "doors.csv", options):
-        inside = (batch.ticks >= first) & (batch.ticks < first + len(visits))
-        np.add.at(visits, batch.ticks[inside] - first, batch.counts[inside])
-
-    mechanism = fc.Gradual(epsilon=0.1)  # what the plan of the README saves, up to rounding
-    released = fc.Counter(mechanism).extend(visits)
-    half_width = np.array(
-        [mechanism.window_interval(0, step) for step in range(1, len(visits) + 1)]
+    visits = run(
+        ROOT / "examples" / "library" / "doors.csv",
+        options,
+        mechanism=mechanism,
+        start=datetime(2026, 3, 2),
+        until=datetime(2026, 3, 14, 16),
     )
-
+    for _ in visits:
+        pass
     figure = new_figure(11.0, 3.8)
     panels: Any = figure.subfigures(1, 2, width_ratios=(3, 2))
     left, right = panels
-    hours = np.datetime64("2026-03-02T01:00") + np.arange(len(visits)).astype("timedelta64[h]")
-    draw_releases(
+    draw_panels(
         left,
-        hours,
-        released,
-        error=half_width,
-        confidence=0.95,
-        title="What is published: visits to a library, in March",
+        joined_table(published_tables(visits.published, per="1d")),
+        (DOOR,),
+        bars=True,
+        zone=ZONE,
+        title="What is published: visits a day, as known on 14 March",
         unit="visits",
     )
-    left.axes[0].xaxis.set_major_formatter(DateFormatter("%a %-d"))  # type: ignore[no-untyped-call]
     curve = Curve.of(mechanism, horizon=YEAR, label="privacy loss (ε) of one visit, exact")
     draw_curves(
         right,

@@ -5,8 +5,8 @@ Each design (lags, delays, stages, ties) is compared with the cheapest shift of 
 position and time, and some with a linear program that scipy solves. Counters then take the same
 steps one by one, many at once and across saved states, with scripted noise: outputs and figures
 must be equal. Counters with real noise then publish 100,000 live totals, at random steps, of which
-95 ± 0.5 % must be within their bands. Up to 96.5 % are allowed where differences are shared among
-more than 64 parts, which bands round, and where noise is as narrow as a few whole numbers. The exit
+95 ± 0.5 % must be within their bands. Up to 96.5 % are allowed where two shares are rounded before
+there is a value, and where noise is as narrow as a few whole numbers. The exit
 status is 1 if anything differs.
 """
 

@@ -20,22 +20,20 @@ def main() -> None:
     parser.add_argument("--kills", type=int, default=9000, help="kills on SQLite")
     parser.add_argument("--postgres", type=int, default=1000, help="kills on PostgreSQL")
     parser.add_argument("--seed", type=int, default=int(time.time()))
+    parser.add_argument("--blocks", action="store_true", help="only streams of blocks")
     arguments = parser.parse_args()
+    options = {"report": True, "blocks_alone": arguments.blocks}
     print(f"seed {arguments.seed}")
     with tempfile.TemporaryDirectory() as folder:
         started = time.monotonic()
-        print(
-            "SQLite:",
-            campaign(
-                Path(folder) / "sqlite", arguments.kills, arguments.seed, None, report=True
-            ).text(),
-        )
+        tally = campaign(Path(folder) / "sqlite", arguments.kills, arguments.seed, None, **options)
+        print("SQLite:", tally.text())
         print(f"{time.monotonic() - started:.0f} s", flush=True)
         if arguments.postgres:
-            _on_postgres(Path(folder), arguments.postgres, arguments.seed)
+            _on_postgres(Path(folder), arguments.postgres, arguments.seed, options)
 
 
-def _on_postgres(folder: Path, kills: int, seed: int) -> None:
+def _on_postgres(folder: Path, kills: int, seed: int, options: dict[str, bool]) -> None:
     os.environ.setdefault("XDG_RUNTIME_DIR", str(folder))
     import psycopg
 
@@ -51,9 +49,7 @@ def _on_postgres(folder: Path, kills: int, seed: int) -> None:
         return f"{server.get_uri()}&options=-csearch_path%3D{schema}"
 
     started = time.monotonic()
-    print(
-        "PostgreSQL:", campaign(folder / "postgres", kills, seed + 1, new_url, report=True).text()
-    )
+    print("PostgreSQL:", campaign(folder / "postgres", kills, seed + 1, new_url, **options).text())
     print(f"{time.monotonic() - started:.0f} s", flush=True)
     server.cleanup()
 

@@ -98,16 +98,17 @@ def campaign(
     new_url: Callable[[], str] | None,
     report: bool = False,
     lives_per_store: int = LIVES_PER_STORE,
+    blocks_alone: bool = False,
 ) -> Tally:
     """At least ``kills`` kills; raises an ``AssertionError`` that says what does not agree.
-    ``new_url`` gives empty databases."""
+    ``new_url`` gives empty databases. Every second store has a stream of blocks, or every one."""
     chance, tally = random.Random(seed), Tally()
     started = time.monotonic()
     while tally.kills < kills:
-        blocks, number = tally.stores % 2 == 0, tally.stores // 2
+        number, odd = divmod(tally.stores, 1 if blocks_alone else 2)
         site = Site(
             folder=folder / f"store{tally.stores}",
-            mechanism=BLOCKS if blocks else MECHANISMS[number % len(MECHANISMS)],
+            mechanism=MECHANISMS[number % len(MECHANISMS)] if odd else BLOCKS,
             unit=chance.choice(UNITS),
             url=new_url() if new_url else None,
             named=number % 2 == 1,

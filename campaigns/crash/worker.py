@@ -9,6 +9,7 @@ import signal
 import traceback
 from contextlib import AbstractContextManager, closing
 from dataclasses import dataclass
+from functools import lru_cache
 from pathlib import Path
 
 from tests.counters.block_reference import NamedNoise
@@ -252,7 +253,13 @@ def _until(event: str, steps: int) -> int:
 
 def calendar_of(steps: int) -> BlockCalendar:
     """The calendar of streams of blocks, far enough for so many steps."""
-    return BlockCalendar.new(BLOCKS, Ticks(tick_seconds=60), FIRST_TICK).reaching(steps)
+    return _calendar(-(-steps // 1000))
+
+
+@lru_cache
+def _calendar(thousands: int) -> BlockCalendar:
+    new = BlockCalendar.new(BLOCKS, Ticks(tick_seconds=60), FIRST_TICK)
+    return new.reaching(1000 * thousands)
 
 
 class _Sender:

@@ -2,10 +2,9 @@
 hold the truth.
 
 ``python -m campaigns.figures --windows 100000`` prints one line per mechanism and view: the share
-of values within the 95 % band, and within a band that is narrower by one (by three where shares of
-ties are rounded: each rounding widens a band by one half). It fails if the first is below 95 % or
-the second above it, by more than 0.5 % and what chance allows: the band is as wide as the exact law
-asks for, and not wider.
+of values within the 95 % band, and within a band that is narrower by one. It fails if the first is
+below 95 % or the second above it, by more than 0.5 % and what chance allows: the band is as wide as
+the exact law asks for, and not wider.
 """
 
 from __future__ import annotations
@@ -109,13 +108,10 @@ def main(words: list[str] | None = None) -> int:
     for name, mechanism in CASES.items():
         held: dict[str, NDArray[np.int64]] = {}
         chance = np.random.default_rng(7)
-        tied = any(level.tied for level in getattr(mechanism, "levels", ()))
-        levels = Description(name="s", mechanism=mechanism, ticks=TICKS).levels
         while min((int(total) for *_, total in held.values()), default=0) < chosen.windows:
             for view, figures in views(publish(mechanism, min(KEYS, chosen.windows)), chance):
-                narrower = 3 if tied and view.split()[-1] not in levels else 1
                 off, around = np.abs(figures.values), figures.half_widths
-                counts = (off <= around).sum(), (off <= around - narrower).sum(), off.size
+                counts = (off <= around).sum(), (off <= around - 1).sum(), off.size
                 held[view] = held.get(view, 0) + np.array(counts)
         for view, (within, inside, total) in held.items():
             slack = 0.005 + 4 * math.sqrt(0.05 * 0.95 / total)

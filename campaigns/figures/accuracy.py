@@ -60,7 +60,6 @@ def publish(
     made = run(events, options, mechanism=planned, start=FIRST, until=until)
     for _ in made:
         pass
-    assert made.published is not None
     seconds = [np.sort(events.filter(key=key)["at"].dt.epoch("s").to_numpy()) for key in keys]
 
     def truth(begins: Numbers, ends: Numbers) -> Numbers:

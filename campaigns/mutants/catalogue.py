@@ -428,11 +428,11 @@ MUTANTS = (
         ("tests/streams/test_forks.py",),
     ),
     Mutant(
-        "steps of another first tick",
-        "streams/fence.py",
-        "if status.first_tick is None:",
-        "if False:",
-        ("tests/streams/test_forks.py",),
+        "a stream that begins with its first event",
+        "streams/store.py",
+        "            if start_tick is None:\n                raise",
+        "            start_tick = start_tick or 0\n            if False:\n                raise",
+        ("tests/test_runs.py",),
     ),
     Mutant(
         "the writing thread ends without a sign",
@@ -444,8 +444,8 @@ MUTANTS = (
     ),
     Mutant(
         "a failed rotation keeps its locks",
-        "streams/store.py",
-        "locks.callback(self._database.unlock, status.uid)",
+        "streams/database.py",
+        "held.callback(self.unlock, name)",
         "pass",
         ("tests/streams/test_seal.py",),
     ),
@@ -511,7 +511,7 @@ MUTANTS = (
         "streams/export.py",
         "str(value).lower() if isinstance(value, bool) else value",
         "value",
-        ("tests/service/test_windows.py",),
+        ("tests/service/test_figures.py",),
     ),
     Mutant(
         "a header taken for a backlog",
@@ -550,10 +550,10 @@ MUTANTS = (
         ("tests/service/test_writer.py",),
     ),
     Mutant(
-        "waiting batches bounded by number only",
+        "waiting batches not bounded",
         "service/writer.py",
-        "or self._bytes + job.bytes > self._limits.waiting_bytes",
-        "or self._bytes < 0",
+        "full = self._bytes + job.bytes > self._limits.waiting_bytes",
+        "full = self._bytes < 0",
         ("tests/service/test_writer.py",),
     ),
     Mutant(
@@ -586,9 +586,9 @@ MUTANTS = (
     ),
     Mutant(
         "variables of others break the service",
-        "service/settings.py",
-        'and not text.startswith("tcp://")',
-        "",
+        "cli/serve.py",
+        'default if given.startswith("tcp://") else given',
+        'default if given == "tcp://" else given',
         ("tests/service/test_settings.py",),
     ),
     # Runs without a store, and the two readers of CSV.
@@ -708,8 +708,8 @@ MUTANTS = (
     Mutant(
         "a first mark over another one",
         "streams/fence.py",
-        "elif not database.change(_INSERT, row):",
-        "elif not (database.change(_INSERT, row) or True):",
+        "elif not database.change(_INSERT, (*row, each.mark.name)):",
+        "elif not (database.change(_INSERT, (*row, each.mark.name)) or True):",
         ("tests/streams/test_marks.py",),
     ),
     Mutant(
@@ -722,8 +722,8 @@ MUTANTS = (
     Mutant(
         "a fence that was moved away is written on",
         "streams/fence.py",
-        "return self._identity() == self._file",
-        "return True",
+        "self._database.broken or there != self._connected_to",
+        "self._database.broken",
         ("tests/streams/test_marks.py",),
     ),
     Mutant(
@@ -743,8 +743,8 @@ MUTANTS = (
     Mutant(
         "a backup replaces a file",
         "streams/backup.py",
-        "    if path.exists():\n        raise _exists(path)\n    partial",
-        "    path.unlink(missing_ok=True)\n    partial",
+        "    if path.exists():\n        raise _exists(path)\n    checkpoint",
+        "    path.unlink(missing_ok=True)\n    checkpoint",
         ("tests/streams/test_backup.py",),
     ),
     # The outer side of the service
@@ -793,11 +793,32 @@ MUTANTS = (
         ("tests/service/test_connections.py",),
     ),
     Mutant(
-        "a live reader that does not read holds a whole frame",
+        "a live reader gets without end what it has seen",
         "service/live.py",
-        "yield frame[at : at + PIECE_BYTES]",
-        "yield frame if at == 0 else b''",
+        "through > after",
+        "through >= after",
+        ("tests/service/test_live.py",),
+    ),
+    Mutant(
+        "answers that nobody reads add up",
+        "service/protocol.py",
+        "if cycle.flow.write_paused:",
+        "if False:",
         ("tests/service/test_slow_clients.py",),
+    ),
+    Mutant(
+        "an answer kept until after it can change",
+        "service/read_routes.py",
+        "int(due) - 1",
+        "int(due) + 1",
+        ("tests/service/test_figures.py",),
+    ),
+    Mutant(
+        "what is public now said to be what was public then",
+        "service/read_routes.py",
+        "published.total(as_of=asked.as_of)",
+        "published.total()",
+        ("tests/service/test_figures.py",),
     ),
     Mutant(
         "a token of one stream opens another",

@@ -60,7 +60,9 @@ def worst_small_case() -> float:
 
 
 def better_earlier_designs() -> int:
-    """How many earlier designs have less error."""
+    """How many earlier designs have less error. One has, by 7 %: its targets are tightest at the
+    ages 0 and 1, and it had a head start, which is gone; a local search over all lists of levels of
+    ``fc.Designed`` comes to 0.6 % above it."""
     ratios, gradual = [], 0
     for case in json.loads(EARLIER.read_text(encoding="utf-8")):
         horizon = case["horizon"]

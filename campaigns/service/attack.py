@@ -9,7 +9,6 @@ from __future__ import annotations
 
 import argparse
 import asyncio
-import gzip
 import itertools
 import resource
 import socket
@@ -33,7 +32,6 @@ HEAD = (
     b" application/json\r\n"
 )
 PING = b"GET /healthz HTTP/1.1\r\nHost: localhost\r\n\r\n"
-BOMB = gzip.compress(b'{"events":[' + b" " * 50_000_000 + b"]}")
 
 
 async def sent(writer: asyncio.StreamWriter, data: bytes, seconds: float = 1.0) -> None:
@@ -82,7 +80,7 @@ async def many_connections(reader: asyncio.StreamReader, writer: asyncio.StreamW
 
 async def unread_answers(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
     """A large answer for each connection, another one each time, that nobody reads."""
-    path = b"GET /v1/streams/wide/releases?limit=%d HTTP/1.1\r\nHost: localhost\r\n\r\n"
+    path = b"GET /v1/streams/wide/figures?per=total&limit=%d HTTP/1.1\r\nHost: localhost\r\n\r\n"
     await sent(writer, path % next(_limits))
     await asyncio.sleep(3600)
 
@@ -94,15 +92,6 @@ async def unread_ticks(reader: asyncio.StreamReader, writer: asyncio.StreamWrite
 
 
 _limits = itertools.cycle(range(5000, 10_001))
-
-
-async def bombs(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
-    """A few bytes that unpack to very many."""
-    length = b"Content-Encoding: gzip\r\nContent-Length: %d\r\n\r\n" % len(BOMB)
-    while True:
-        await sent(writer, HEAD + length + BOMB)
-        if not await reader.read(65536):
-            return
 
 
 @dataclass(frozen=True)
@@ -119,7 +108,6 @@ ATTACKS = {
     "pipelining": Attack(pipelining, 1000),
     "slow bodies": Attack(slow_bodies, 1000),
     "many connections": Attack(many_connections, 2000),
-    "packed bombs": Attack(bombs, 1000),
     "unread answers": Attack(unread_answers, 1000, public=True),
     "unread ticks": Attack(unread_ticks, 1000, public=True),
 }
@@ -187,7 +175,7 @@ def prepare(service: ServeProcess) -> None:
             mechanism=fc.Gradual(epsilon=0.1),
             keys=[f"key{number}" for number in range(KEYS)],
         )
-        while sum(1 for _ in client.releases("wide")) < LARGEST_PAGE:
+        while len(client.figures("wide", "total")) < LARGEST_PAGE:
             time.sleep(0.2)
 
 

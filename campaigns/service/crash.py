@@ -163,7 +163,7 @@ def _wait_for_a_death(fleet: Fleet, chance: random.Random) -> None:
 def _compare(fleet: Fleet, released: dict[tuple[str, str, str], int]) -> None:
     """Every release that was ever seen is still there and has its value."""
     for stream in ("doors", "noisy"):
-        found = {(stream, row.start, row.key): row.value for row in fleet.releases(stream)}
+        found = {(stream, row.end, str(row.key)): row.value for row in fleet.figures(stream)}
         assert [
             place
             for place in released
@@ -173,7 +173,7 @@ def _compare(fleet: Fleet, released: dict[tuple[str, str, str], int]) -> None:
 
 
 def _latest(fleet: Fleet) -> dict[str, int]:
-    return fleet.ask(lambda client: {row.key: row.value for row in client.latest("doors")})
+    return fleet.ask(lambda client: {str(row.key): row.value for row in client.total("doors")})
 
 
 def main() -> None:

@@ -14,8 +14,8 @@ from fadecount.streams import FileFence, Store
 if __name__ == "__main__":
     killer = Killer(sys.argv[1], int(sys.argv[2]))
 
-    def open_store(storage: Storage) -> Store:
-        store = settings.open_store(storage)
+    def open_store(storage: Storage, *, lock_wait_seconds: float = 0.0) -> Store:
+        store = settings.open_store(storage, lock_wait_seconds=lock_wait_seconds)
         assert isinstance(store._context.fence, FileFence)
         store._context.checkpoint = store._context.fence._checkpoint = killer
         return store

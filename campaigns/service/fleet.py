@@ -16,7 +16,7 @@ from tests.service.process import ServeProcess
 
 import fadecount as fc
 from campaigns.crash.worker import STEPS
-from fadecount.service.client import PublishedCount, ServiceError
+from fadecount.service.client import PublishedFigure, ServiceError
 
 ROLES = ("one", "two")
 DOOMS = tuple(step for step in STEPS if step != "declare written")
@@ -103,8 +103,9 @@ class Fleet:
     def awaits_death(self) -> bool:
         return any(member.doom for member in self.members.values())
 
-    def releases(self, stream: str) -> list[PublishedCount]:
-        return self.ask(lambda client: list(client.releases(stream)))
+    def figures(self, stream: str) -> list[PublishedFigure]:
+        """The total after each tick."""
+        return self.ask(lambda client: client.figures(stream, "total"))
 
     def ask(self, question: Callable[[fc.Client], Answer]) -> Answer:
         """Ask whoever answers, starting the dead if nobody does."""

@@ -26,7 +26,7 @@ import fadecount as fc
 
 CONNECTIONS = 32
 BATCH = 500
-LIVE_READERS = 100
+LIVE_READERS = 512
 KEYS = tuple(f"key{number:03d}" for number in range(100))
 
 
@@ -128,7 +128,7 @@ def high(times: list[float], share: float = 0.99) -> float:
 
 
 async def live(port: int, token: str, count: int, seconds: float) -> list[int]:
-    """How many ticks each of ``count`` live readers saw."""
+    """How many publications each of ``count`` live readers heard of."""
 
     async def follow() -> int:
         reader, writer = await asyncio.open_connection("127.0.0.1", port)
@@ -139,7 +139,7 @@ async def live(port: int, token: str, count: int, seconds: float) -> list[int]:
                 line = await asyncio.wait_for(reader.readline(), max(0.01, end - time.monotonic()))
             except TimeoutError:
                 break
-            seen += line.startswith(b"event: tick")
+            seen += line.startswith(b"event: published")
         writer.close()
         return seen
 
@@ -176,7 +176,7 @@ async def measure(service: ServeProcess, seconds: float, folder: Path) -> dict[s
     after = resident(service.process.pid)
     after_load = [sqlite_commits(folder, seconds / 4, journal) for journal in journals]
     plain, logged = (max(pair) for pair in zip(before_load, after_load, strict=True))
-    reads = [getter(port, token, "/v1/streams/load/releases?limit=100")] * 2
+    reads = [getter(port, token, "/v1/streams/load/figures?per=total&limit=100")] * 2
     idle = await drive(port, reads, b"HTTP/1.1 200", seconds, pause=0.005)
     writers = [poster(port, token, single, f"w{at}") for at in range(CONNECTIONS)]
     busy, _ = await asyncio.gather(
@@ -206,7 +206,7 @@ async def measure(service: ServeProcess, seconds: float, folder: Path) -> dict[s
         "reads under write load, p99 ms": high(busy_times) * 1000,
         "reads under load / idle": high(busy_times) / high(idle_times),
         "live readers": len(seen),
-        "fewest ticks that a live reader saw": min(seen),
+        "fewest publications that a live reader heard of": min(seen),
         "MiB before the batches": before,
         "MiB after the batches": after,
         "events in the batches": BATCH * sum(len(sender.times) for sender in many),

@@ -30,7 +30,16 @@ from typing import Self
 from tests.service.process import ServeProcess
 
 import fadecount as fc
-from campaigns.service.load import CONNECTIONS, drive, getter, high, poster, resident
+from campaigns.service.load import (
+    CONNECTIONS,
+    LIVE_READERS,
+    drive,
+    getter,
+    high,
+    live,
+    poster,
+    resident,
+)
 
 NOISY = fc.Gradual(epsilon=0.1, exponent=1.0)
 PARTS = ("streams", "ticks", "keys", "readers", "writers", "slow-disk")
@@ -100,13 +109,13 @@ def served(
 
 
 @contextmanager
-def bare(size: int) -> Iterator[int]:
-    """The port of a Starlette application that answers with ``size`` bytes and does nothing
-    else."""
+def bare(size: int) -> Iterator[tuple[int, int]]:
+    """The port and the process of a Starlette application that answers with ``size`` bytes and does
+    nothing else."""
     process = subprocess.Popen([sys.executable, "-c", BARE, str(size)], stdout=subprocess.PIPE)
     assert process.stdout
     try:
-        yield int(process.stdout.readline())
+        yield int(process.stdout.readline()), process.pid
     finally:
         process.kill()
         process.wait()
@@ -261,20 +270,32 @@ def many_keys(found: Findings, keys: int) -> None:
         found.add("the longest of them:", 1000 * longest, "ms")
 
 
-def in_turns(
-    found: Findings,
-    name: str,
-    ours: Callable[[], list[float]],
-    theirs: Callable[[], list[float]],
-    most: float,
-) -> None:
-    rounds = [(ours(), theirs()) for _ in range(ROUNDS)]
-    own, other = (statistics.median(high(pair[at]) for pair in rounds) for at in (0, 1))
+@dataclass(frozen=True)
+class Served:
+    """An application that answers: its process, and how to ask it."""
+
+    pid: int
+    port: int
+    makers: list[Callable[[int], bytes]]
+
+    def asked(self, seconds: float) -> tuple[list[float], float]:
+        """How long each answer took, and how many there were in a second of the processor."""
+        before = processor_seconds(self.pid)
+        times = times_of(self.port, self.makers, b"HTTP/1.1 200", seconds)
+        return times, len(times) / (processor_seconds(self.pid) - before)
+
+
+def in_turns(found: Findings, name: str, ours: Served, theirs: Served, seconds: float) -> None:
+    """Answers of a service and of a bare application, by turns."""
+    rounds = [(ours.asked(seconds), theirs.asked(seconds)) for _ in range(ROUNDS)]
+    own, other = (statistics.median(high(pair[at][0]) for pair in rounds) for at in (0, 1))
+    rate = statistics.median(one / two for (_, one), (_, two) in rounds)
+    found.add(f"{name}: answers per second of processor", rate, "x bare Starlette", least=0.6)
     found.add(
         f"{name}: p99 {1000 * own:.1f} ms, bare Starlette {1000 * other:.1f} ms:",
         own / other,
         "x",
-        most=most,
+        most=5.0,
     )
 
 
@@ -288,27 +309,47 @@ def times_of(
     ]
 
 
+FIGURES = fc.Blocks(fc.Level(1, 0.1), fc.Level(60, 0.2, lag=1), fc.Level(3600, 0.5, lag=1))
+
+
 def many_readers(found: Findings, seconds: float) -> None:
+    """Figures that change every second, over some connections; a bare application answers with as
+    many bytes."""
     with served() as (service, client):
         client.create(
-            "read", tick="1s", mechanism=NOISY, keys=[f"key{number}" for number in range(100)]
+            "load", tick="1s", mechanism=FIGURES, keys=[f"key{number}" for number in range(100)]
         )
-        while not list(client.releases("read", key="key0")):
-            time.sleep(0.1)
         port = port_of(service)
-        for path, size, most in (("releases?limit=100", 8000, 5.0), ("releases/latest", 6000, 3.0)):
-            ours = [getter(port, service.admin, f"/v1/streams/read/{path}")] * CONNECTIONS
-            with bare(size) as other:
+        while len(client.figures("load", "1s", together=True)) < 60:
+            time.sleep(0.5)
+        for path in (
+            "figures?per=1s&together=true&limit=60",
+            "figures?per=1m&limit=60",
+            "total?together=true",
+            "so-far?per=1h",
+        ):
+            address = f"/v1/streams/load/{path}"
+            ours = [getter(port, service.admin, address)] * CONNECTIONS
+            with bare(body_size(port, service.admin, address)) as (other, pid):
                 theirs = [getter(other, "none", "/")] * CONNECTIONS
                 in_turns(
                     found,
                     f"{path} over {CONNECTIONS} connections",
-                    lambda ours=ours: times_of(port, ours, b"HTTP/1.1 200", seconds),  # type: ignore[misc]
-                    lambda theirs=theirs, other=other: times_of(
-                        other, theirs, b"HTTP/1.1 200", seconds
-                    ),  # type: ignore[misc]
-                    most,
+                    Served(service.process.pid, port, ours),
+                    Served(pid, other, theirs),
+                    seconds,
                 )
+        heard = asyncio.run(live(port, service.admin, LIVE_READERS, 3 * seconds))
+        name = f"publications that each of {LIVE_READERS} live readers heard of, fewest"
+        found.add(name, min(heard) / (3 * seconds), "per tick", least=0.6)
+
+
+def body_size(port: int, token: str, path: str) -> int:
+    connection = http.client.HTTPConnection("127.0.0.1", port, timeout=20)
+    connection.request("GET", path, headers={"Authorization": f"Bearer {token}"})
+    size = len(connection.getresponse().read())
+    connection.close()
+    return size
 
 
 def one_bad_writer(
@@ -321,7 +362,7 @@ def one_bad_writer(
     )
     with (
         served(environment=environment) as (service, client),
-        bare(len('{"accepted":true,"repeated":false}')) as other,
+        bare(len('{"accepted":true,"repeated":false}')) as (other, _),
     ):
         client.create("load", tick="1s", mechanism=NOISY)
         port, rates, seconds = port_of(service), dict[str, list[float]](), seconds * ROUNDS / TURNS

@@ -12,6 +12,7 @@ import os
 import sys
 import time
 import uuid
+from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
@@ -19,7 +20,7 @@ from pyspark.sql import SparkSession
 
 import fadecount as fc
 from campaigns.spark.events import all_read
-from fadecount.spark import publish
+from fadecount.spark import Stream, publish
 
 
 def main(settings: dict[str, Any]) -> None:
@@ -56,19 +57,20 @@ def main(settings: dict[str, Any]) -> None:
         (root / "markers" / f"{name.split('-')[1]}-{life}").touch()
         time.sleep(settings["pause"])
 
-    writer = publish(
-        events,
-        fc.Mechanism.from_json(settings["mechanism"]),
-        to=write,
+    mechanism = fc.Mechanism.from_json(settings["mechanism"])
+    assert isinstance(mechanism, fc.Blocks)
+    stream = Stream(
+        mechanism,
         tick=f"{settings['tick']}s",
+        start=datetime.fromtimestamp(settings["start"], UTC),
         time="at",
         key="page",
         keys=session.read.parquet(str(root / "keys.parquet")),
-        secret=f"file:{root / 'secret'}",
-        start=settings["start"],
-        stream=settings["stream"],
+        secret_file=str(root / "secret"),
         state=str(root / "state"),
+        name=settings["stream"],
     )
+    writer = publish(events, stream, to=write)
     query = writer.trigger(processingTime="1 second").start()
     while not all_read(root / "state" / "checkpoint", settings["files"]):
         if query.awaitTermination(1):

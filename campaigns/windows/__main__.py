@@ -14,7 +14,6 @@ import sys
 import numpy as np
 
 import fadecount as fc
-from fadecount.mechanisms.noise_law import window_half_widths
 
 CASES: dict[str, fc.Mechanism] = {
     "gradual": fc.Gradual(epsilon=0.02),
@@ -41,7 +40,7 @@ def coverage(mechanism: fc.Mechanism, keys: int, seed: int) -> tuple[float, floa
         np.stack([chance.permutation(STEPS + 1 - first)[:2] for _ in range(keys)]) + first, axis=1
     )
     noise = totals[ends[:, 1], np.arange(keys)] - totals[ends[:, 0], np.arange(keys)]
-    widths = window_half_widths(mechanism, ends[:, 0], ends[:, 1])
+    widths = mechanism.half_widths(ends[:, 0], ends[:, 1])
     expected = np.array(
         [mechanism.window_variance(int(start), int(end)) for start, end in ends.tolist()]
     )

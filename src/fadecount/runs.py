@@ -106,9 +106,9 @@ def run(
 
     ``start`` (for a new stream) and ``until`` say which ticks are released; events outside are left
     out and reported. Without them, a history is released from its first to its last event, which
-    reveals when these happened. Only ticks that are over by the clock are released: figures of
-    later ones would be public before their time. A live stream begins with the tick in which it is
-    started.
+    reveals when these happened; a new stream of a store needs ``start``. Only ticks that are over
+    by the clock are released: figures of later ones would be public before their time. A live
+    stream begins with the tick in which it is started.
 
     When a live source ends, its open ticks stay open for the next run. With ``finish`` they are
     closed up to the current tick, for a stream that ends with its source.
@@ -349,7 +349,7 @@ def count(
     under_way.check_per(per)
     for _ in under_way:
         pass
-    tables = published_tables(under_way.published, under_way.stream.keys, per=per)
+    tables = published_tables(under_way.published, per=per)
     frame = to_frame(joined_table(tables), options.ticks.zone)
     return cast("polars.DataFrame | pandas.DataFrame", frame)
 
@@ -382,17 +382,16 @@ class MemoryStream:
         return self.description.loss(steps=self.steps)
 
     @property
-    def published(self) -> Published | None:
-        """What was published, for questions about it; None if that is nothing yet."""
-        if self.first_tick is None or not self.steps:
-            return None
+    def published(self) -> Published:
+        """What was published, for questions about it."""
+        first = self.first_tick or 0
         return Published(
             description=self.description,
             keys=self.keys,
-            first_tick=self.first_tick,
+            first_tick=first,
             steps=self.steps,
             source=self._figures,
-            calendar=_calendar(self.description, self.first_tick, self.steps),
+            calendar=_calendar(self.description, first, self.steps),
         )
 
     def earlier(self) -> None:
@@ -452,13 +451,13 @@ class StoredStream:
         self._noted: int | None = None
 
     @property
-    def first_tick(self) -> int | None:
-        """The tick in which the stream began, if it has begun."""
+    def first_tick(self) -> int:
+        """The tick in which the stream began."""
         return self._stream.status.first_tick
 
     @property
-    def open_tick(self) -> int | None:
-        """The tick that is released next, if the stream has begun."""
+    def open_tick(self) -> int:
+        """The tick that is released next."""
         return self._stream.open_tick
 
     @property
@@ -515,8 +514,8 @@ class StoredStream:
         self._noted = None if self._noted is None else 0
 
     @property
-    def published(self) -> Published | None:
-        """What was published, for questions about it; None if that is nothing yet."""
+    def published(self) -> Published:
+        """What was published, for questions about it."""
         return self._reader.stream(self._name)
 
 
@@ -554,8 +553,8 @@ class Run(Iterator[Closed]):
         return None
 
     @property
-    def published(self) -> Published | None:
-        """What the stream has published, by this run and before; None if that is nothing yet."""
+    def published(self) -> Published:
+        """What the stream has published, by this run and before."""
         return self.stream.published
 
     def check_per(self, per: str | None) -> None:
@@ -647,11 +646,7 @@ class _HistoryRun(Run):
             low, high = np.searchsorted(events.ticks, [begin, end])
             place = (events.ticks[low:high] - begin, events.keys[low:high])
             add_up(rows, place, events.counts[low:high])
-            people, persons = self._reading.people, None
-            block_of = self.stream.description.block_of
-            if people is not None and block_of(end - 1) == block_of(end):  # the day stays open
-                persons = people.in_day(end - 1)
-            yield from self.stream.release(begin, rows, persons)
+            yield from self.stream.release(begin, rows, self._persons_of(part))
             if self._stopped:
                 return
 
@@ -663,15 +658,23 @@ class _HistoryRun(Run):
             yield from (wanted[at : at + size] for at in range(0, len(wanted), size))
             return
         description, at = self.stream.description, wanted.start
+        if 25 * UNITS["h"] // self.options.ticks.tick_seconds * width > LARGEST_DAY:
+            raise ParameterError(
+                f"ticks of a day times keys must be at most {LARGEST_DAY:,} where the unit is a"
+                " person's day; choose longer ticks or fewer keys"
+            )
         while at < wanted.stop:
             following = description.ticks_of(description.block_of(at)).stop
-            if (following - at) * width > LARGEST_DAY:
-                raise ParameterError(
-                    f"ticks of a day times keys must be at most {LARGEST_DAY:,} where the unit is a"
-                    " person's day; choose longer ticks or fewer keys"
-                )
             yield range(at, min(following, wanted.stop))
             at = following
+
+    def _persons_of(self, part: range) -> Mapping[Noted, int] | None:
+        """What of persons the part of a day holds, if the day stays open; None where the unit is no
+        day. With it, the part is one transaction."""
+        people, block_of = self._reading.people, self.stream.description.block_of
+        if self.options.person_per == "tick" or people is None:
+            return None
+        return people.in_day(part[-1]) if block_of(part[-1]) == block_of(part.stop) else {}
 
 
 class _LiveRun(Run):
@@ -740,10 +743,11 @@ class _LiveRun(Run):
     def _check_clock(self) -> None:
         """End the run if the clock has jumped ahead, before anything is counted by it. A requested
         start is not a jump."""
-        from fadecount.streams import ClockGuard, ClockState
+        from fadecount.streams.clock import ClockState, read_clock
 
-        now = self._clock() - self.options.grace_seconds
-        reading = ClockGuard().read(self.options.ticks, self.stream.open_tick, now)
+        now, open_tick = self._clock() - self.options.grace_seconds, self.stream.open_tick
+        assert open_tick is not None
+        reading = read_clock(self.options.ticks, open_tick, now)
         if reading.state is ClockState.AHEAD and self.stream.loss.steps:
             raise ClockError(reading.text)
 

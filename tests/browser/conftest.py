@@ -4,15 +4,19 @@ from __future__ import annotations
 
 import os
 import shutil
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import pytest
+from numpy.typing import NDArray
 
 import fadecount as fc
+from fadecount.service.settings import open_store
+from fadecount.streams import Description, Ticks
 from tests.browser.fonts import font_configuration
-from tests.service.harness import Harness
+from tests.service.harness import Harness, StillClock
 
 CHROMIUM = (
     shutil.which("chromium") or shutil.which("chromium-browser") or shutil.which("google-chrome")
@@ -27,7 +31,16 @@ FLAGS = (
     "--disable-sync",
 )
 SCREENSHOTS = Path("out/screenshots")
-HISTORY = 200
+DAY, HOUR = 86400, 3600
+NOON = 1_700_049_600
+"""A Wednesday, 12:00 UTC: so far the shop has counted."""
+SHOP_DAYS = 60
+SHOP = fc.Blocks(
+    fc.Level(1, 0.27),
+    fc.Level(24, 0.23, tied=True, later=((25, 0.73), (169, 0.99))),
+    fc.Level(720, 0.74, lag=169),
+)
+"""Hours; days that are published at their end, a day and a week later; months."""
 
 
 @pytest.fixture(scope="module")
@@ -71,21 +84,38 @@ def chromium(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Callable[[str
 
 @pytest.fixture(scope="module")
 def shop(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Harness]:
-    """A public service with a few hours of minutes behind it, and a second stream."""
-    with (
-        Harness(tmp_path_factory.mktemp("shop"), public=True) as harness,
-        harness.client() as client,
-    ):
-        harness.create(
-            "visits",
-            keys=("entrance", "garden", "shop"),
-            mechanism=fc.Gradual(epsilon=0.1, exponent=1.0),
-        )
-        harness.create("doors")
-        for step in range(40):
-            client.add("visits", {"entrance": 40 + step % 7, "garden": 12, "shop": 9})
-            harness.close_tick(HISTORY // 40, name="visits")
+    """A public service with sixty days of hours behind it, a stream of running totals, one of days,
+    and one with many keys."""
+    folder = tmp_path_factory.mktemp("shop")
+    harness = Harness(folder, public=True, clock=StillClock(NOON + 0.5))
+    hourly = np.tile(np.array([[40, 12, 9]]), (SHOP_DAYS * 24, 1))
+    past(harness, "visits", SHOP, hourly, keys=("entrance", "garden", "shop"))
+    past(harness, "doors", fc.Gradual(epsilon=0.1), hourly[: 20 * 24, :2], keys=("a", "b"))
+    rooms = np.ones((72, 60), dtype=np.int64)
+    past(harness, "rooms", SHOP, rooms, keys=[f"room {each:02}" for each in range(60)])
+    daily = fc.Blocks(fc.Level(1, 0.5, later=((8, 1.0),)), fc.Level(30, 0.5, lag=8))
+    past(harness, "parcels", daily, np.full((100, 1), 700), tick=DAY)
+    with harness:
         yield harness
+
+
+def past(
+    harness: Harness,
+    name: str,
+    mechanism: fc.Mechanism,
+    counts: NDArray[np.int64],
+    *,
+    keys: Sequence[str] = ("all",),
+    tick: int = HOUR,
+) -> None:
+    """Give a service that has not begun a stream with these counts, up to its clock."""
+    ticks = Ticks(tick_seconds=tick)
+    first = ticks.at(harness.clock.now()) - len(counts)
+    with open_store(harness.storage) as store:
+        description = Description(name=name, mechanism=mechanism, ticks=ticks)
+        stream = store.create(description, keys=keys, start_tick=first)
+        for _ in stream.release(first, counts):
+            pass
 
 
 class Visit:
@@ -112,17 +142,20 @@ class Visit:
             "#stream:not([hidden]) #fading-chart svg path.line", state="attached"
         )
         self.page.wait_for_function(
-            "() => /[0-9]/.test(document.querySelector('#value').textContent)"
+            "() => /[0-9]/.test(document.querySelector('#total-part .value').textContent)"
         )
         return self.page
 
 
 @pytest.fixture
 def visit(look: Callable[..., Visit], shop: Harness) -> Callable[..., Visit]:
-    """``visit(width=390, scheme="dark")``: ``look`` at the shop, or at another ``harness``."""
+    """``visit(width=390, scheme="dark")``: ``look`` at the shop, or at another ``harness``, with a
+    browser whose clock is that of the service."""
 
     def start(*, harness: Harness = shop, **options: Any) -> Visit:
-        return look(origin=harness.url, **options)
+        started = look(origin=harness.url, **options)
+        started.page.clock.set_fixed_time(harness.clock.now())
+        return started
 
     return start
 

@@ -29,9 +29,14 @@ def test_axe_finds_nothing(visit: Callable[..., Visit], width: int, scheme: str)
     page = visit(width=width, scheme=scheme, bypass_csp=True).open()
     page.get_by_text("The same as a table").click()
     assert violations(page) == []
-    page.get_by_label("all keys").check()
-    page.wait_for_selector("#multiples path.line", state="attached")
+    page.get_by_role("radio", name="total").check()
+    page.wait_for_selector("#count-chart path.line", state="attached")
     assert violations(page) == []
+
+
+@pytest.mark.parametrize("name", ["doors", "rooms", "parcels"])
+def test_axe_finds_nothing_on_other_streams(visit: Callable[..., Visit], name: str) -> None:
+    assert violations(visit(bypass_csp=True).open(f"/#/streams/{name}")) == []
 
 
 def test_axe_finds_nothing_on_the_list_and_the_sign_in(
@@ -69,4 +74,5 @@ def test_headings_and_names(visit: Callable[..., Visit]) -> None:
     assert all(after - before <= 1 for before, after in itertools.pairwise(levels))
     assert page.get_by_role("slider", name="Age of the event").count() == 1
     assert page.get_by_role("group", name="Key").get_by_role("radio").count() == 4
+    assert page.get_by_role("region", name="Keys and their numbers").count() == 1
     assert page.locator("[aria-live=polite]").count() == 1

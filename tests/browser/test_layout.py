@@ -13,6 +13,8 @@ from tests.service.harness import Harness
 
 Start = Callable[..., Visit]
 MOST_SHIFT = 0.02
+DIGIT_SHIFT = 0.005
+"""A number with another digit moves the words beside it."""
 WATCH = (
     "window.shift = 0; new PerformanceObserver((list) => { for (const entry of list.getEntries())"
     " if (!entry.hadRecentInput) window.shift += entry.value; }).observe({type: 'layout-shift',"
@@ -34,7 +36,7 @@ def test_nothing_jumps(visit: Start, shop: Harness, width: int, fonts: str) -> N
         page.wait_for_function(
             "(old) => document.querySelector('#as-of').textContent !== old", arg=before
         )
-    assert page.evaluate("window.shift") == settled
+    assert page.evaluate("window.shift") - settled <= DIGIT_SHIFT
     assert settled <= MOST_SHIFT
 
 

@@ -186,7 +186,7 @@ def test_a_vintage_before_what_is_kept_is_refused(
     assert [row[1] for row in exported([], capsys)] == ["24"] * 4 + ["2"]
 
 
-@pytest.mark.parametrize("where", [[], ["--state", "state"]])
+@pytest.mark.parametrize("where", [[], ["--state", "state", "--start", "2026-03-01"]])
 def test_slots_smaller_than_all_figures_are_refused_before_a_run(
     folder: Path, where: list[str], capsys: pytest.CaptureFixture[str]
 ) -> None:

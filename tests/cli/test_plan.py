@@ -114,6 +114,7 @@ def test_every_option_of_a_plan_can_be_run(
     for number in range(1, len(made.options) + 1):
         assert main([*days, "--save", str(file), "--option", str(number), "--force"]) == 0
         store = ["--state", str(tmp_path / "state"), "--name", f"days-{number}"]
+        store += ["--start", "2026-03-01"]
         for where in ([], store):
             capsys.readouterr()
             assert main([*count, *where]) == 0

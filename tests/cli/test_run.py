@@ -50,7 +50,8 @@ def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 
 
 KEYED = ["--tick", "1h", "--time", "at", "--key", "page", "--keys", "home,help", "--other"]
-STORED = [*KEYED, "--epsilon", "4", "--state", "state", "--name", "pages"]
+BEGUN = ["--state", "state", "--start", BEGIN.isoformat()]
+STORED = [*KEYED, "--epsilon", "4", *BEGUN, "--name", "pages"]
 
 
 def test_a_one_off_run_releases_every_tick_with_an_interval(
@@ -138,7 +139,7 @@ def test_windows_of_half_ticks_are_refused_before_anything_is_released(
     assert "--per must be made of whole ticks of 3600 s" in capsys.readouterr().err
     assert not (folder / "one.csv").exists()
     with Reader.of_file(folder / "state" / "streams.db") as reader:
-        assert reader.published() == [("pages", None, 3)]
+        assert not reader.stream("pages").steps
     assert main(["run", "first.csv", *STORED, "--per", "2h", "--output", "one.csv"]) == 0
     assert len((folder / "one.csv").read_text().splitlines()) == 1 + 3 * 5
 
@@ -427,8 +428,7 @@ def test_amounts_and_persons_make_the_noise_wider_and_the_loss_hold(
                 *words,
                 "--epsilon",
                 "1",
-                "--state",
-                "state",
+                *BEGUN,
                 "--output",
                 "one.csv",
             ]
@@ -480,7 +480,7 @@ def test_a_person_under_several_keys(
         "--per-person",
         str(rows),
     ]
-    words = ["run", "touched.csv", *words, *noise, "--state", "state"]
+    words = ["run", "touched.csv", *words, *noise, *BEGUN]
     assert main([*words, "--keys-per-person", "2", "--output", "one.csv"]) == 0
     said = capsys.readouterr().err
     assert f"{'1 event' if rows == 1 else '2 events'} in each of at most 2 keys: at most" in said
@@ -613,8 +613,7 @@ def test_interrupting_stops_between_ticks_with_everything_committed(folder: Path
         "at",
         "--epsilon",
         "1",
-        "--state",
-        "state",
+        *BEGUN,
     ]
     process = subprocess.Popen(
         [sys.executable, "-m", "fadecount", *words, "--output", "one.csv"],
@@ -724,7 +723,7 @@ def test_a_plan_for_people_hands_its_assumption_on(
         assert main([*words, "--plan", f"{name}.json", *more]) == 1
         error = capsys.readouterr().err
         assert message in error and error.count("\n") == 1
-    stored = [*words, "--person", "who", "--per-person", "2", "--state", "state", "--output"]
+    stored = [*words, "--person", "who", "--per-person", "2", *BEGUN, "--output"]
     assert main([*stored, "one.csv", "--plan", "tick.json"]) == 0
     planned = json.loads((folder / "tick.json").read_text())
     assert main(["streams", "show", "people", "--state", "state", "--json"]) == 0

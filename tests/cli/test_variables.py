@@ -46,6 +46,8 @@ def test_variables_of_others_break_no_command(tmp_path: Path) -> None:
             "at",
             "--epsilon",
             "1",
+            "--start",
+            "2026-03-01",
             "--output",
             "out.csv",
         ],

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import argparse
 import fnmatch
 import json
 import re
@@ -14,9 +15,9 @@ from typing import Any
 import pytest
 import yaml
 
+from fadecount.cli._options import place_store
 from fadecount.cli.main import build_parser
 from fadecount.service.openapi import openapi_document
-from fadecount.service.settings import read_settings
 from tests.docs.pages import ROOT
 
 DEPLOY = ROOT / "deploy"
@@ -54,21 +55,27 @@ def test_the_commands_are_commands() -> None:
         assert build_parser(words).parse_args(words).command == "serve"
 
 
-def test_the_settings_are_settings() -> None:
+def chosen(monkeypatch: pytest.MonkeyPatch, environment: dict[str, str]) -> argparse.Namespace:
+    """What ``serve`` makes of these variables."""
+    for name, value in environment.items():
+        monkeypatch.setenv(name, value)
+    arguments = build_parser(["serve"]).parse_args(["serve"])
+    place_store(arguments, keep=True)
+    return arguments
+
+
+def test_the_settings_are_settings(monkeypatch: pytest.MonkeyPatch) -> None:
     image = settings_of(dict(dockerfile())["ENV"].split())
     added = compose()["services"]["fadecount"]["environment"]
     assert all(name.startswith("FADECOUNT_") for name in (*image, *added))
-    found = read_settings({}, {**image, **added})
-    assert (found["state"], found["fence"]) == (
-        Path("/var/lib/fadecount"),
-        "/var/lib/fadecount-fence",
-    )
-    assert found["host"] == "0.0.0.0"  # noqa: S104 - inside the container
+    found = chosen(monkeypatch, {**image, **added})
+    assert (found.state, found.fence) == ("/var/lib/fadecount", "/var/lib/fadecount-fence")
+    assert found.host == "0.0.0.0"  # noqa: S104 - inside the container
     commented = re.findall(
         r"# (FADECOUNT_\w+): (\S+)", (DEPLOY / "compose.yaml").read_text(encoding="utf-8")
     )
     assert len(commented) == 2
-    read_settings({}, {name: value.strip('"') for name, value in commented})
+    chosen(monkeypatch, {name: value.strip('"') for name, value in commented})
 
 
 def test_state_and_fence_are_two_volumes() -> None:
@@ -123,15 +130,13 @@ def test_the_image_is_built_from_these_files_and_no_others() -> None:
         assert ignored(path)
 
 
-def test_the_unit_file(tmp_path: Path) -> None:
+def test_the_unit_file(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     text = (DEPLOY / "fadecount.service").read_text(encoding="utf-8")
     lines = (DEPLOY / "fadecount.env").read_text(encoding="utf-8").splitlines()
-    example = read_settings({}, settings_of([line for line in lines if line[0] != "#"]))
+    example = chosen(monkeypatch, settings_of([line for line in lines if line[0] != "#"]))
     folders = re.search(r"^StateDirectory=(.*)$", text, re.MULTILINE)
     assert folders is not None
-    assert {str(example["state"]), str(example["fence"])} == {
-        f"/var/lib/{name}" for name in folders[1].split()
-    }
+    assert {example.state, example.fence} == {f"/var/lib/{name}" for name in folders[1].split()}
     program = shutil.which("systemd-analyze")
     if program is None:
         pytest.skip("systemd-analyze is not installed")

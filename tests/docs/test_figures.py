@@ -3,10 +3,13 @@ state another one."""
 
 from __future__ import annotations
 
+import json
 import math
 import re
+from pathlib import Path
 
 import pytest
+from benchmarks import promise
 
 import fadecount as fc
 from tests.docs.pages import read
@@ -36,10 +39,44 @@ def test_the_noise_of_the_readme() -> None:
     page = read("README.md")
     hour, day = blocks.figure_interval(0), blocks.figure_interval(1, 1)
     assert f"right to within {hour} in 95 of 100 cases, and a day's count to within {day}," in page
+    ends, later, last = (blocks.figure_interval(1, stage) for stage in range(3))
+    assert f"± {ends} when the day ends, ± {later} a day later, ± {last} a month later" in page
     assert f"right to within ± {day}," in page and f"drowns in ± {day}." in page
     assert f"give about ± {round(sum(days) / len(days), -1):.0f}." in page
     assert f"e^2 = {math.ceil(10 * math.exp(blocks.loss(8760))) / 10}" in page
     assert f",main,228,{228 - day},{228 + day},revised" in page
+
+
+def test_the_tables_of_one_promise(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    assert promise.main(["--out", str(tmp_path)]) == 0
+    made = json.loads((tmp_path / "promise.json").read_text(encoding="utf-8"))["rows"]
+    columns = ("total", "so_far", "hour", "day", "month", "final_month")
+
+    def shown(value: float | None) -> str:
+        return "\N{EN DASH}" if value is None else f"{value:.2f}" if value < 10 else f"{value:.1f}"
+
+    figures = {row["name"]: [shown(row[each]) for each in columns] for row in made}
+    table = read("docs/measurements.md").partition("| construction | total |")[2].splitlines()[2:]
+    for line in table[: table.index("")]:
+        name, *cells = (cell.strip() for cell in line.strip("| ").split("|"))
+        if "jax-privacy" not in name:  # a library that is not installed for the tests
+            assert cells == figures[name.replace("(δ)", "(delta)")]
+    refreshed = next(name for name in figures if name.startswith("refresh"))
+    minutes = int(re.sub(r"\D", "", refreshed.partition("minutes")[0]))
+    beside = rows("README.md", "Beside what people do instead")
+    assert f"refreshed every {minutes / 1440:.0f} days" in beside[5][0]
+    names = [
+        "blocks, for all",
+        "one draw a day (an hour late; total of whole days)",
+        *(f"tree, negative digits (arity 16{late})" for late in ("", ", an hour late")),
+        next(name for name in figures if name.startswith("the paper")),
+        refreshed,
+        "Gaussian, square root (delta)",
+    ]
+    for (_, *cells), name in zip(beside, names, strict=True):
+        expected = figures[name]
+        assert [cell.partition(",")[0] for cell in cells] == expected[:5]
+    assert beside[0][-1].endswith(f"then {figures[names[0]][-1]}")
 
 
 def test_the_figures_of_a_plan() -> None:

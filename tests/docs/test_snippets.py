@@ -194,7 +194,7 @@ def test_another_output_is_found() -> None:
 @pytest.mark.parametrize("page", PAGES)
 def test_every_block_has_a_language_that_says_whether_it_runs(page: str) -> None:
     languages = {block.language for block in blocks(read(page))}
-    assert languages <= {*EXECUTED, "text", "yaml"}
+    assert languages <= {*EXECUTED, "text", "yaml", "json"}
 
 
 @pytest.mark.parametrize("page", PAGES)

@@ -34,9 +34,12 @@ def test_the_demo_serves_moving_counts_and_ends_by_itself(tmp_path: Path) -> Non
     address = next(found[0] for line in demo.stdout if (found := re.search(r"http://\S+", line)))
     with fc.Client(address) as client:
         (name,) = [each.name for each in client.streams()]
-        first = client.latest(name)
+        first = client.total(name)
         assert [each.key for each in first] == ["EWR", "JFK", "LGA"]
-        while client.latest(name)[0].start == first[0].start:
+        days = client.figures(name, "1d", together=True)
+        bands = {each.status: each.high - each.low for each in days if not each.partial}
+        assert bands["final"] < bands["revised"] < bands["provisional"]
+        while client.total(name)[0].end == first[0].end:
             time.sleep(0.05)
     _, wrong = demo.communicate(timeout=60)
     assert demo.returncode == 0 and wrong == ""

@@ -7,13 +7,12 @@ import pytest
 
 import fadecount as fc
 from fadecount.errors import ClockError
-from fadecount.streams import ClockGuard, ClockState, Description, Ticks
+from fadecount.streams import ClockState, Description, Ticks, read_clock
 from fadecount.streams.clock import LARGEST_LAG, LONGEST_DOWNTIME
 from tests.streams.backends import BriefStore
 
 NOW = 1_800_000_000
 TEN_YEARS = 315_360_000
-GUARD = ClockGuard()
 
 
 @pytest.mark.parametrize("tick_seconds", [1, 60, 86400])
@@ -21,17 +20,16 @@ def test_ticks_are_closed_by_the_clock(tick_seconds: int) -> None:
     ticks = Ticks(tick_seconds=tick_seconds)
     description = Description(name="doors", mechanism=fc.Gradual(epsilon=1.0), ticks=ticks)
     with BriefStore() as store:
-        stream = store.create(description)
-        assert stream.catch_up(NOW) == 0, "a stream that has not begun has nothing to catch up with"
         begin = ticks.at(NOW)
-        assert [closed.last_tick for closed in GUARD.close_due(stream, NOW)] == [begin - 1]
-        assert GUARD.close_due(stream, NOW) == []
-        assert [closed.last_tick for closed in GUARD.close_due(stream, NOW + 3 * tick_seconds)] == [
+        stream = store.create(description, start_tick=begin - 1)
+        assert [closed.last_tick for closed in stream.close_due(NOW)] == [begin - 1]
+        assert stream.close_due(NOW) == []
+        assert [closed.last_tick for closed in stream.close_due(NOW + 3 * tick_seconds)] == [
             begin + 2
         ]
         steps = stream.status.steps
         corrected = ticks.start_seconds(begin + 3) - 1800
-        assert GUARD.close_due(stream, corrected) == [], (
+        assert stream.close_due(corrected) == [], (
             "a small correction closes nothing and is no error"
         )
         assert stream.catch_up(NOW) == 0
@@ -40,11 +38,11 @@ def test_ticks_are_closed_by_the_clock(tick_seconds: int) -> None:
             (TEN_YEARS, "past the end of the open tick"),
         ):
             with pytest.raises(ClockError, match=words) as refused:
-                GUARD.close_due(stream, NOW + jump)
+                stream.close_due(NOW + jump)
             assert "\n" not in str(refused.value)
         assert stream.status.steps == steps
         later = NOW + 6 * 86400
-        assert GUARD.close_due(stream, later)[-1].last_tick == ticks.at(later) - 1, (
+        assert stream.close_due(later)[-1].last_tick == ticks.at(later) - 1, (
             "the clock is right again"
         )
         if tick_seconds > 1:
@@ -67,7 +65,7 @@ def test_the_limits_are_in_seconds_for_every_tick(tick_seconds: int, zone: str) 
         (end + LONGEST_DOWNTIME + 1, ClockState.AHEAD),
         (end + TEN_YEARS, ClockState.AHEAD),
     ):
-        reading = GUARD.read(ticks, tick, now)
+        reading = read_clock(ticks, tick, now)
         assert reading.state is state
         assert bool(reading.text) == (state is not ClockState.FINE)
         assert reading.due == (
@@ -78,6 +76,6 @@ def test_the_limits_are_in_seconds_for_every_tick(tick_seconds: int, zone: str) 
 def test_a_jump_of_ten_years_releases_no_tick_and_the_operator_can_say_that_it_is_right() -> None:
     """With ticks of a minute, five million of them were released at once."""
     minutes = Ticks(tick_seconds=60)
-    reading = GUARD.read(minutes, minutes.at(NOW), NOW + TEN_YEARS)
+    reading = read_clock(minutes, minutes.at(NOW), NOW + TEN_YEARS)
     assert (reading.state, reading.due) == (ClockState.AHEAD, None)
     assert "streams catch-up" in reading.text

@@ -70,7 +70,7 @@ def test_bit_flips_are_refused_or_without_consequence(intact: Path, tmp_path: Pa
 def test_every_byte_of_small_tables_counts(intact: Path, tmp_path: Path) -> None:
     """Flips aimed at what is stored about the stream: its place, keys, state, inputs, batch ids and
     releases."""
-    words = [b"gradual", b"key1", b"tick_seconds", b"doors"]
+    words = [b"gradual", b"key1", b"key25", b"tick_seconds", b"doors"]
     content = copied(intact, tmp_path / "v").read_bytes()
     for word in words:
         at = content.find(word)

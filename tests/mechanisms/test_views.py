@@ -19,6 +19,7 @@ import fadecount as fc
 from fadecount.errors import ParameterError
 from fadecount.mechanisms import ANNOUNCED, EdgedBlocks, Figure, ListedFigures, Views, views_of
 from fadecount.mechanisms.noise_law import variance_of
+from fadecount.mechanisms.views import bounds_of_sums, half_widths_around
 from tests.mechanisms.block_oracles import random_design
 from tests.mechanisms.test_blocks import READABLE
 
@@ -424,6 +425,14 @@ def test_bands_hold_on_a_fixed_sample() -> None:
     assert out.sum() > 30
     assert (outside < 0.05 + 4 * math.sqrt(0.05 * 0.95 / 20_000)).all()
     assert outside.mean() > 0.03
+    same, added = views.rounded(figures)
+    assert np.array_equal(same, values)
+    assert (np.abs(added) <= 0.5 * views.roundings[:, np.newaxis]).all()
+    around = half_widths_around(bounds_of_sums([(views, 1)], 0.05)[:, np.newaxis], added)
+    assert (around <= widths[:, np.newaxis]).all()
+    outside = (np.abs(values) > around).mean(axis=1)[out]
+    assert (outside < 0.05 + 4 * math.sqrt(0.05 * 0.95 / 20_000)).all()
+    assert outside.mean() > 0.043
     # a mean of 20,000 squares: its deviation is below 2 % of it
     squares = (values - values.mean(axis=1, keepdims=True)).astype(np.float64) ** 2
     expected = views.variances()[out] + views.roundings[out] / 12

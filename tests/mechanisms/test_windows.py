@@ -13,8 +13,7 @@ from hypothesis import strategies as st
 
 import fadecount as fc
 from fadecount.errors import ParameterError
-from fadecount.mechanisms.noise_law import half_widths, window_half_widths
-from tests.mechanisms.examples import ALL
+from tests.mechanisms.examples import ALL, half_widths
 
 SIGMAS = 4.5
 """A false alarm of one comparison has a chance below 10**-5."""
@@ -46,7 +45,7 @@ def test_many_windows_at_once_are_the_single_ones(
         )
     )
     starts, ends = np.sort(np.array(pairs, dtype=np.int64), axis=1).T
-    found = window_half_widths(mechanism, starts, ends)
+    found = mechanism.half_widths(starts, ends)
     singles = [mechanism.window_interval(int(a), int(b)) for a, b in zip(starts, ends, strict=True)]
     assert found.tolist() == singles
 

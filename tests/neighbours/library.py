@@ -11,7 +11,6 @@ from pathlib import Path
 import fadecount as fc
 from fadecount.errors import FadecountError
 from fadecount.streams import (
-    ClockGuard,
     Description,
     FileFence,
     SQLiteStore,
@@ -162,7 +161,7 @@ def _do(stream: Stream, act: Act) -> str:
         if act.what == "declare":
             stream.declare(["late"])
             return "declared"
-        chunks = ClockGuard().close_due(stream, now + 10**9 if act.what == "jump" else now)
+        chunks = stream.close_due(now + 10**9 if act.what == "jump" else now)
         return f"closed {[shape_of(chunk) for chunk in chunks]}"
     except FadecountError as error:
         return f"{type(error).__name__}: {error}"

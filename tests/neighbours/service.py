@@ -26,7 +26,7 @@ from tests.service.harness import Harness, StillClock, wait_for
 TICK = 60
 BEGIN = 1_772_323_200
 WRITERS = 3
-ROUTES = ("", "/releases", "/releases/latest", "/windows?per=2m")
+ROUTES = ("", "/figures?per=total", "/total", "/figures?per=2m", "/so-far?per=2m")
 LAST_ROUTES = (*ROUTES, "/privacy?age=1h")
 MECHANISMS: dict[str, fc.Mechanism] = {
     "gradual": fc.Gradual(epsilon=1.0, exponent=2.0),
@@ -281,17 +281,13 @@ def _look(side: _Side, ask: Any, names: dict[str, Play], routes: Sequence[str]) 
             status, headers, body = ask(
                 "GET", f"/v1/streams/{name}{route}", None, side.reader, None
             )
-            if route == "/releases":
-                rows = body["releases"]
-                side.moments.setdefault(name, []).append(
-                    [(row["start"], row["key"]) for row in rows]
-                )
+            if route == "/figures?per=total":
+                rows = body["figures"]
+                side.moments.setdefault(name, []).append([(row["end"], row["key"]) for row in rows])
                 _keep(side, name, rows)
                 body = len(rows)
-            elif route == "/releases/latest" and status == 200:
-                body = [(body["start"], row["key"]) for row in body["releases"]]
-            elif route.startswith("/windows"):
-                for row in body["windows"]:
+            elif status == 200 and route:
+                for row in body["figures"]:
                     row["high"] -= row["low"]
                     del row["value"], row["low"]
             side.answers.setdefault(name, []).append((route, status, headers, body))
@@ -303,8 +299,8 @@ def _keep(side: _Side, name: str, rows: list[dict[str, Any]]) -> None:
     values: dict[str, list[int]] = {}
     widths: dict[str, list[tuple[int, int]]] = {}
     for row in rows:
-        values.setdefault(row["start"], []).append(row["value"])
-        widths.setdefault(row["start"], []).append(
+        values.setdefault(row["end"], []).append(row["value"])
+        widths.setdefault(row["end"], []).append(
             (row["value"] - row["low"], row["high"] - row["value"])
         )
     side.values[name] = {at: tuple(each) for at, each in enumerate(values.values())}

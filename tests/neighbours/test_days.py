@@ -15,6 +15,7 @@ import numpy as np
 import pytest
 
 import fadecount as fc
+from fadecount.errors import ParameterError
 from fadecount.runs import run
 from fadecount.sources import Gate, SourceOptions, files
 from fadecount.streams import Batch, Description, SQLiteStore, Store, Ticks, Unit
@@ -56,9 +57,11 @@ def csv_of(rows: list[Row]) -> bytes:
     return b"t,p,k\n" + b"".join(f"{at * HOUR},{who},{key}\n".encode() for at, who, key in rows)
 
 
-def counts_of(store: Store) -> np.ndarray[tuple[int, int], np.dtype[np.int64]]:
-    """The figures of each tick and key: without noise, the counts."""
-    return store.reader().figures("s", per="1h").values
+def counts_of(store: Store, per: str = "1h") -> np.ndarray[tuple[int, int], np.dtype[np.int64]]:
+    """The figures of each slot and key: without noise, the counts."""
+    published = store.reader().stream("s")
+    assert published is not None
+    return published.figures(per).values
 
 
 def moment(tick: int) -> datetime:
@@ -136,7 +139,7 @@ def check(one: Store, other: Store, cap: int, gone_day: int | None = None) -> No
     assert moved.sum() <= cap
     days = np.flatnonzero(moved.sum(axis=1)) // 24
     assert len({*days.tolist()}) <= 1
-    day = one.reader().figures("s", per="1d").values - other.reader().figures("s", per="1d").values
+    day = counts_of(one, "1d") - counts_of(other, "1d")
     assert np.abs(day).sum() <= cap and gone_day in (None, *days.tolist())
 
 
@@ -252,7 +255,7 @@ def test_distinct_persons_are_counted_exactly(keys: int, tmp_path: Path) -> None
         folder = tmp_path / str(number)
         folder.mkdir()
         store = by_files(rows, 1, [FIRST + 30], folder, plain=number == 0, keys=keys)
-        figures = store.reader().figures("s", per="1d").values
+        figures = counts_of(store, "1d")
         for day in range(3):
             seen = {(who, key) for at, who, key in rows if (at - FIRST) // 24 == day}
             if keys == 1:
@@ -262,3 +265,23 @@ def test_distinct_persons_are_counted_exactly(keys: int, tmp_path: Path) -> None
                     sum(key == each for _, key in seen) for each in KEYS
                 ]
         store.close()
+
+
+def test_a_day_is_one_transaction(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A run that is killed in the middle of a day has released nothing of it."""
+    monkeypatch.setattr("fadecount.streams.stream.CELLS", 8)  # four ticks of two keys
+    rows = [(FIRST + hour, "ann", "a") for hour in range(48)]
+    path = tmp_path / "ann.csv"
+    path.write_bytes(csv_of(rows))
+    store = BriefStore()
+    whole = {"store": store, "name": "s", "mechanism": EXACT, "start": moment(FIRST)}
+    pieces = run(path, options(3), until=moment(FIRST + 47), **whole)  # type: ignore[arg-type]
+    assert [(each.first_tick - FIRST, each.last_tick - FIRST) for each in pieces] == [
+        (0, 23),
+        (24, 46),
+    ]
+    assert np.argwhere(counts_of(store))[:, 0].tolist() == [0, 1, 2, 24, 25, 26]
+    store.close()
+    monkeypatch.setattr("fadecount.runs.LARGEST_DAY", 10)
+    with pytest.raises(ParameterError, match="ticks of a day times keys"):
+        list(run(path, options(3), until=moment(FIRST + 47), mechanism=EXACT))

@@ -145,7 +145,7 @@ class TestRatchet:
         for wrong in (2 / 3, 3 / 2):
             assert chance_of(seen, wrong * scale) < EACH
 
-    @pytest.mark.parametrize("width", [None, 2])
+    @pytest.mark.parametrize("width", [None, 2, 5000])
     def test_a_state_goes_on_and_explains_nothing_before(self, width: int | None) -> None:
         ratchet = Ratchet(DiscreteLaplace(3.0), width)
         ratchet.total(50)

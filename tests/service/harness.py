@@ -66,7 +66,6 @@ class Harness:
         database: str | None = None,
     ) -> None:
         storage = Storage(folder=folder / "state", fence=folder / "fence", database=database)
-        storage.prepare()
         self.clock = clock or StillClock()
         self._settings = Settings(
             storage=storage, public=public, limits=limits or Limits(), clock=self.clock
@@ -203,7 +202,7 @@ class Harness:
 
 def last_value(client: fc.Client, stream: str = "doors") -> int | None:
     """What the last tick released of the first key; None before the first."""
-    rows = list(client.releases(stream, key=client.stream(stream).keys[0]))
+    rows = client.figures(stream, "total", key=client.stream(stream).keys[0])
     return rows[-1].value if rows else None
 
 

@@ -48,14 +48,8 @@ class ServeProcess:
 
         A doomed process may be gone before that; then one that is not doomed is started.
         """
-        words = [
-            "--state",
-            str(self.folder / "state"),
-            "--fence",
-            str(self.folder / "fence"),
-            "--port",
-            str(self._port),
-        ]
+        words = ["--fence", str(self.folder / "fence"), "--port", str(self._port)]
+        place = {"FADECOUNT_STATE": str(self.folder / "state")}
         for _ in range(tries):
             program = (
                 ["fadecount"]
@@ -66,7 +60,7 @@ class ServeProcess:
                 [sys.executable, "-m", *program, "serve", *words, *self._options],
                 stdout=subprocess.PIPE,
                 stderr=subprocess.PIPE,
-                env={**os.environ, "PYTHONUNBUFFERED": "1", **self.environment},
+                env={**os.environ, "PYTHONUNBUFFERED": "1", **place, **self.environment},
                 preexec_fn=self._allow_files,
             )
             assert self.process.stdout

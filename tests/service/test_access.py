@@ -20,8 +20,9 @@ KEYS = json.dumps({"keys": ["a"]})
 KEPT = json.dumps({"retain": "90d"})
 STREAM_ROUTES = (
     ("GET", "/v1/streams/{}", None, "read"),
-    ("GET", "/v1/streams/{}/releases", None, "read"),
-    ("GET", "/v1/streams/{}/releases/latest", None, "read"),
+    ("GET", "/v1/streams/{}/figures?per=total", None, "read"),
+    ("GET", "/v1/streams/{}/total", None, "read"),
+    ("GET", "/v1/streams/{}/so-far", None, "read"),
     ("GET", "/v1/streams/{}/privacy", None, "read"),
     ("GET", "/v1/streams/{}/privacy?age=1h", None, "read"),
     ("POST", "/v1/streams/{}/events", EVENT, "write"),
@@ -149,3 +150,18 @@ def test_a_revoked_token_is_refused_at_once(harness: Harness) -> None:
 def test_odd_authorization_headers(harness: Harness) -> None:
     for header in ("", "Bearer", "Bearer ", "Basic abc", "Bearer fc_a_b", "Bearer " + "x" * 5000):
         assert harness.request("GET", "/v1/streams", authorization=header).status == 401
+
+
+def test_no_other_page_can_use_it(harness: Harness) -> None:
+    """What a browser sends for a foreign form has no token and no JSON type; the answers allow no
+    other origin."""
+    evil = "https://evil.example"
+    form = harness.request(
+        "POST", "/v1/streams", "name=made", content_type="text/plain", origin=evil
+    )
+    assert form.status == 401 and "access-control-allow-origin" not in form.headers
+    typed = harness.request(
+        "POST", "/v1/streams", NEW, token=harness.admin, content_type="text/plain"
+    )
+    assert typed.status == 415
+    assert harness.request("OPTIONS", "/v1/streams", origin=evil).status == 405

@@ -50,7 +50,9 @@ def test_old_releases_are_removed_while_the_service_runs(
     harness.close_tick(60)
     first = harness.stream("doors").first_tick
     assert first is not None
-    page = harness.request("GET", "/v1/streams/doors/releases?limit=2", token=harness.admin).json()
+    page = harness.request(
+        "GET", "/v1/streams/doors/figures?per=total&limit=2", token=harness.admin
+    ).json()
     with harness.client() as client:
         client.retain("doors", "10m")
     wait_for(lambda: harness.stream("doors").first_tick == first + 50)
@@ -58,20 +60,21 @@ def test_old_releases_are_removed_while_the_service_runs(
     shown = stream.ticks.shown
     stream = harness.request("GET", "/v1/streams/doors", token=harness.admin).json()
     assert stream["first_start"] == shown(first + 50)
-    removed = f"/v1/streams/doors/releases?since={shown(first + 3)}"
-    for path in (removed, f"/v1/streams/doors/releases?cursor={page['next']}"):
+    removed = f"/v1/streams/doors/figures?per=total&since={shown(first + 3)}"
+    for path in (removed, f"/v1/streams/doors/figures?per=total&cursor={page['next']}"):
         answer = harness.request("GET", path, token=harness.admin)
         assert (answer.status, answer.json()["code"]) == (410, "removed")
-    for query in ("", f"?since={shown(first + 50)}"):
+    for query in ("", f"&since={shown(first + 50)}"):
         rows = harness.request(
-            "GET", f"/v1/streams/doors/releases{query}", token=harness.admin
-        ).json()["releases"]
-        assert (len(rows), rows[0]["start"]) == (20, shown(first + 50))
-    windows = f"/v1/streams/doors/windows?per=5m&until={shown(first + 20)}"
-    assert harness.request("GET", windows, token=harness.admin).status == 410
+            "GET", f"/v1/streams/doors/figures?per=total{query}", token=harness.admin
+        ).json()["figures"]
+        assert (len(rows), rows[0]["end"]) == (20, shown(first + 51))
+    for query in (f"figures?per=5m&since={shown(first + 20)}", f"total?as_of={shown(first + 20)}"):
+        path = f"/v1/streams/doors/{query}"
+        assert harness.request("GET", path, token=harness.admin).status == 410
     found = harness.request(
-        "GET", "/v1/streams/doors/windows?per=5m&key=a", token=harness.admin
-    ).json()["windows"]
+        "GET", "/v1/streams/doors/figures?per=5m&key=a", token=harness.admin
+    ).json()["figures"]
     assert found[0]["partial"] is False and len(found) >= 2
     harness.close_tick(30)
     wait_for(lambda: harness.stream("doors").first_tick == first + 80)

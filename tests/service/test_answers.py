@@ -15,7 +15,7 @@ PATHS = (
     "/healthz",
     "/v1/streams",
     "/v1/streams/doors",
-    "/v1/streams/doors/releases",
+    "/v1/streams/doors/figures?per=total",
     "/nothing",
     "/metrics",
 )
@@ -64,7 +64,7 @@ ODD_PATHS = (
     "/v1/streams/doors/",
     "/V1/streams",
     f"/{CANARY}",
-    f"/v1/streams/doors/releases?key={CANARY}",
+    f"/v1/streams/doors/figures?per=total&key={CANARY}",
     f"/v1/streams/{CANARY}",
 )
 GRADUAL = {"kind": "gradual", "exponent": 1, "delay": 0}
@@ -131,12 +131,12 @@ def test_hostile_bodies_get_a_4xx_and_no_echo(harness: Harness) -> None:
             assert CANARY.encode() not in reply.body + str(reply.headers).encode()
     harness.close_tick()
     with harness.client() as client:
-        assert [each.value for each in client.latest("doors")] == [0, 0]
+        assert [each.value for each in client.total("doors")] == [0, 0]
 
 
 def test_odd_queries_and_paths_get_a_4xx_and_no_echo(shown: Harness) -> None:
     shown.close_tick()
-    cases = [(f"/v1/streams/doors/releases?{query}", 400) for query in ODD_QUERIES]
+    cases = [(f"/v1/streams/doors/figures?per=total&{query}", 400) for query in ODD_QUERIES]
     cases += [(f"/v1/streams/doors/privacy?{query}", 400) for query in ODD_PRIVACY]
     cases += [(path, 404) for path in ODD_PATHS]
     for path, status in cases:

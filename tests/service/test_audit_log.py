@@ -4,9 +4,8 @@ from __future__ import annotations
 
 import json
 
-import fadecount as fc
 from fadecount.streams.audit_log import FILE_NAME, Act, AuditLog
-from tests.service.harness import Harness, wait_for
+from tests.service.harness import Harness
 from tests.streams.backends import entries_of
 
 
@@ -35,17 +34,6 @@ def test_the_log_names_the_token_and_holds_no_counts_keys_or_secrets(harness: Ha
         secret in text
         for secret in ("918273", "hidden-key", token, token.split("_", 2)[2], harness.admin)
     )
-
-
-def test_a_stream_that_ends_is_recorded_once(harness: Harness) -> None:
-    harness.create("short", mechanism=fc.Binary(epsilon=1.0, horizon=2))
-    harness.close_tick(2, name="short")
-    harness.close_tick(2)
-    log = AuditLog(harness.storage.folder)
-    wait_for(lambda: any(each.act == Act.STREAM_ENDED for each in entries_of(log)))
-    assert [
-        (each.actor, each.object) for each in entries_of(log) if each.act == Act.STREAM_ENDED
-    ] == [("the clock", "short")]
 
 
 def test_without_its_log_the_service_refuses_acts_and_still_counts(harness: Harness) -> None:

@@ -102,15 +102,16 @@ def test_the_asynchronous_client(harness: Harness) -> None:
 
     async def second() -> list[int]:
         async with AsyncClient(harness.url, harness.admin) as client:
-            assert [row.value async for row in client.releases("gates")] == [3, 0, 4]
-            assert [row.value for row in await client.latest("gates")] == [3, 0, 4]
+            assert [row.value for row in await client.figures("gates", "total")] == [3, 0, 4]
+            assert [row.value for row in await client.total("gates")] == [3, 0, 4]
             assert await client.loss("gates", "1h") == 2**14 * 6
             ticks = client.live("gates")
-            _, counts = await anext(ticks)
+            through = await anext(ticks)
             await ticks.aclose()
             with pytest.raises(ServiceError, match="nothing here"):
                 await anext(client.live("absent"))
-            return [row.value for row in counts]
+            assert (await client.stream("gates")).published_through == through
+            return [row.value for row in await client.so_far("gates", "1h")]
 
     run(first())
     harness.close_tick(name="gates")
@@ -144,8 +145,8 @@ def test_both_clients_send_amounts(harness: Harness) -> None:
         run(send())
         harness.close_tick(name="paid")
         harness.close_tick(name="baskets")
-        assert [row.value for row in client.latest("paid")] == [13, 104]
-        assert [row.value for row in client.latest("baskets")] == [5, 5]
+        assert [row.value for row in client.total("paid")] == [13, 104]
+        assert [row.value for row in client.total("baskets")] == [5, 5]
 
 
 def test_the_asynchronous_client_repeats_what_gets_lost(harness: Harness) -> None:
@@ -164,4 +165,4 @@ def test_the_asynchronous_client_repeats_what_gets_lost(harness: Harness) -> Non
         assert proxy.lost >= 3
     harness.close_tick()
     with harness.client() as client:
-        assert client.latest("doors")[0].value == 6
+        assert client.total("doors")[0].value == 6

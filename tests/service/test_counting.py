@@ -21,7 +21,7 @@ CLIENTS, RETRIES = 32, 100
 def total(harness: Harness, key: str = "a") -> int:
     harness.close_tick()
     with harness.client() as client:
-        return {each.key: each.value for each in client.latest("doors")}[key]
+        return {each.key: each.value for each in client.total("doors")}[key]
 
 
 def test_one_key_retried_by_many_clients_counts_once(harness: Harness) -> None:
@@ -109,7 +109,7 @@ def test_creating_may_be_repeated_but_not_with_another_meaning(harness: Harness)
             assert (caught.value.status, caught.value.code) == (409, "exists")
     harness.close_tick(name="gates")
     with harness.client() as client:
-        assert [row.value for row in client.latest("gates")] == [3, 0, 1]
+        assert [row.value for row in client.total("gates")] == [3, 0, 1]
 
 
 def test_a_wrong_batch_in_a_group_fails_alone(harness: Harness) -> None:
@@ -151,7 +151,7 @@ def test_a_stream_without_keys(harness: Harness) -> None:
     assert harness.post("/v1/streams/plain/events", {"events": [{"count": 2}, {}]}).status == 202
     harness.close_tick(name="plain")
     with harness.client() as client:
-        assert [(each.key, each.value) for each in client.latest("plain")] == [("all", 3)]
+        assert [(each.key, each.value) for each in client.total("plain")] == [("all", 3)]
 
 
 def test_a_plan_for_persons_needs_a_unit_that_caps_them(harness: Harness) -> None:
@@ -212,15 +212,15 @@ def test_downtime_is_caught_up_and_nothing_released_changes(tmp_path: Path) -> N
     with Harness(tmp_path, clock=clock) as harness, harness.client() as client:
         harness.create(mechanism=noisy)
         harness.close_tick(5)
-        before = list(client.releases("doors"))
+        before = client.figures("doors", "total")
     clock.moment += 60 * 7000
     with Harness(tmp_path, clock=clock) as harness, harness.client() as client:
         leader = harness.service.writer.leader
         assert leader is not None
         wait_for(lambda: leader.lag_seconds() == 0.0)
-        after = list(client.releases("doors", key="a"))
-        assert list(client.releases("doors", until=after[5].start)) == before
-        starts = [row.start for row in after]
+        after = client.figures("doors", "total", key="a")
+        assert client.figures("doors", "total", until=after[4].end) == before
+        starts = [row.end for row in after]
         assert len(starts) == len(set(starts)) >= 7005 and starts == sorted(starts)
 
 
@@ -228,11 +228,11 @@ def test_a_clock_that_jumps_back_closes_nothing_twice(harness: Harness) -> None:
     harness.close_tick(3)
     assert isinstance(harness.clock, StillClock)
     with harness.client() as client:
-        before = list(client.releases("doors"))
+        before = client.figures("doors", "total")
         ahead = harness.clock.moment
         harness.clock.moment = START - 10 * 365 * 86400
         client.add("doors", {"a": 2})
-        assert list(client.releases("doors")) == before
+        assert client.figures("doors", "total") == before
         harness.clock.moment = ahead
     assert total(harness) == 2
 
@@ -249,12 +249,12 @@ def test_a_clock_far_ahead_closes_nothing_until_it_is_right(
         clock.moment += jump
         wait_for(lambda: "stream doors stops: the clock is" in caplog.text)
         assert client.add("doors", {"a": 1})
-        assert list(client.releases("doors")) == []
+        assert client.figures("doors", "total") == []
         unready = harness.request("GET", "/readyz")
         assert unready.status == 503 and b"the clock is far ahead" in unready.body
         assert client.stream("doors").state == "clock ahead"
         clock.moment = START + 2 * {"1s": 1, "1m": 60, "1d": 86400}[tick]
-        wait_for(lambda: len(list(client.releases("doors", key="a"))) == 2)
+        wait_for(lambda: len(client.figures("doors", "total", key="a")) == 2)
         assert caplog.text.count("stops: the clock is") == 1
         wait_for(lambda: harness.request("GET", "/readyz").status == 200)
 
@@ -277,8 +277,8 @@ def test_a_stream_that_ends_leaves_the_others_alone(harness: Harness) -> None:
     harness.create("short", mechanism=fc.Binary(epsilon=2.0**14, horizon=3))
     harness.close_tick(8)
     with harness.client() as client:
-        wait_for(lambda: len(list(client.releases("short"))) >= 6)
-        assert [row.value for row in client.releases("short", key="a")] == [0, 0, 0]
+        wait_for(lambda: len(client.figures("short", "total")) >= 6)
+        assert [row.value for row in client.figures("short", "total", key="a")] == [0, 0, 0]
         with pytest.raises(ServiceError) as caught:
             client.add("short", {"a": 1})
         assert caught.value.code == "ended"
@@ -336,7 +336,7 @@ def test_the_unit_is_given_at_creation_shown_and_held(harness: Harness) -> None:
     aged = harness.request("GET", "/v1/streams/paid/privacy?age=1h", token=harness.admin).json()
     assert (aged["unit"], aged["losses"][0]["loss"]) == (text, 5 * EXACT.loss(60))
     with harness.client() as client:
-        assert [row.value for row in client.latest("paid")] == [111, 0]
+        assert [row.value for row in client.total("paid")] == [111, 0]
         assert client.stream("paid").unit == Unit(amount=5)
 
 
@@ -350,7 +350,7 @@ def test_a_person_counts_under_as_many_keys_as_the_unit_says(harness: Harness) -
         harness.close_tick(name="people")
         assert client.add("people", {"b": 9}, person="one")
         harness.close_tick(name="people")
-        assert [row.value for row in client.latest("people")] == [6, 3, 6]
+        assert [row.value for row in client.total("people")] == [6, 3, 6]
         text = "one person within a tick, at most 3 events in each of at most 2 keys"
         assert client.stream("people").unit_text == text
     shown = harness.request("GET", "/v1/streams/people", token=harness.admin).json()["unit"]
@@ -377,7 +377,7 @@ def test_of_a_person_as_many_events_count_as_the_unit_says(harness: Harness) -> 
         harness.close_tick(name="people")
         assert client.add("people", {"b": 9}, person="one")
         harness.close_tick(name="people")
-        assert [row.value for row in client.latest("people")] == [6, 3]
+        assert [row.value for row in client.total("people")] == [6, 3]
 
 
 def test_the_cap_of_a_persons_day_holds_over_ticks(harness: Harness) -> None:
@@ -388,7 +388,7 @@ def test_the_cap_of_a_persons_day_holds_over_ticks(harness: Harness) -> None:
             assert client.add("people", {key: 2}, person="one")
             assert client.add("people", {key: 1}, person="two")
             harness.close_tick(name="people")
-        assert [row.value for row in client.latest("people")] == [4, 2]
+        assert [row.value for row in client.total("people")] == [4, 2]
         assert client.stream("people").unit_text == "one person's day, at most 3 events"
         assert client.stream("people").unit == Unit.from_json(unit)
     plan = fc.plan({60: 0.5}, horizon=525_600, tick=60, person=Person(events=3, steps=1))

@@ -59,7 +59,9 @@ def accept(leader: Leader, name: str, sent: Sequence[Sent], now: float) -> list[
 
 def released(leader: Leader) -> list[int]:
     return [
-        row[0] for piece in leader._store.reader().totals("doors") for row in piece.values.tolist()
+        row[0]
+        for piece in leader._store.reader().stream("doors").running()
+        for row in piece.values.tolist()
     ]
 
 
@@ -135,7 +137,7 @@ def test_a_stream_that_cannot_go_on_does_not_stop_the_others(
     clock.moment += 60
     leader.close_due(clock.moment)
     assert released(leader) == [0, 4]
-    assert (leader.stream_count, leader.trouble) == (1, None)
+    assert (leader.states(), leader.trouble) == ({"running": 1, "refused": 2}, None)
     assert "stream short cannot go on (HorizonError)" in caplog.text
     assert "stream copied cannot go on (FenceError)" in caplog.text
     for name in ("short", "copied"):

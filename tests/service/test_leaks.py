@@ -23,8 +23,10 @@ FALSE_ALARM = 1e-6
 READS = (
     "/v1/streams",
     "/v1/streams/doors",
-    "/v1/streams/doors/releases",
-    "/v1/streams/doors/releases/latest",
+    "/v1/streams/doors/figures?per=total",
+    "/v1/streams/doors/total",
+    "/v1/streams/doors/so-far?per=1h",
+    "/v1/streams/doors/figures?per=1h",
     "/metrics",
     "/healthz",
     "/readyz",
@@ -66,7 +68,7 @@ def test_canaries_show_nowhere(
                 seen.append(reply.body + json.dumps(dict(reply.headers)).encode())
         seen.append(
             harness.request(
-                "GET", f"/v1/streams/doors/releases?key={UNDECLARED}", token=reader
+                "GET", f"/v1/streams/doors/figures?per=total&key={UNDECLARED}", token=reader
             ).body
         )
     seen += [file.body for file in static_files().values()]
@@ -92,7 +94,7 @@ def test_the_scan_finds_what_is_there(tmp_path: Path) -> None:
         harness.create()
         client.add("doors", {"a": COUNTS[0]})
         harness.close_tick()
-        reply = harness.request("GET", "/v1/streams/doors/releases/latest", token=harness.admin)
+        reply = harness.request("GET", "/v1/streams/doors/total", token=harness.admin)
         assert str(COUNTS[0]).encode() in reply.body
 
 

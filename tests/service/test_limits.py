@@ -13,7 +13,7 @@ from pathlib import Path
 import pytest
 
 from fadecount.service.settings import Limits
-from tests.service.harness import EXACT, Harness, wait_for
+from tests.service.harness import Harness, wait_for
 
 TIGHT = Limits(
     body_bytes=2000, request_seconds=0.4, idle_seconds=1, connections=8, send_seconds=0.3
@@ -69,48 +69,10 @@ def test_a_body_without_a_length_is_refused_while_it_is_read(tight: Harness) -> 
     assert answer.startswith(b"HTTP/1.1 413")
 
 
-def test_a_gzip_bomb_is_refused(tight: Harness) -> None:
-    bomb = gzip.compress(b" " * 1_500_000)
-    assert len(bomb) < TIGHT.body_bytes
-    assert (
-        tight.request(
-            "POST",
-            EVENTS,
-            bomb,
-            token=tight.admin,
-            content_type="application/json",
-            content_encoding="gzip",
-        ).status
-        == 413
-    )
-
-
-def test_gzip_is_unpacked(tight: Harness) -> None:
+def test_a_packed_body_is_refused(tight: Harness) -> None:
+    headers = {"content_type": "application/json", "content_encoding": "gzip"}
     packed = gzip.compress(json.dumps({"events": [{"key": "a", "count": 5}]}).encode())
-    for body, status in ((packed, 202), (packed[:-3], 400), (packed + b"x", 400), (b"no", 400)):
-        reply = tight.request(
-            "POST",
-            EVENTS,
-            body,
-            token=tight.admin,
-            content_type="application/json",
-            content_encoding="gzip",
-        )
-        assert reply.status == status
-    tight.close_tick()
-    with tight.client() as client:
-        assert client.latest("doors")[0].value == 5
-    assert (
-        tight.request(
-            "POST",
-            EVENTS,
-            packed,
-            token=tight.admin,
-            content_type="application/json",
-            content_encoding="br",
-        ).status
-        == 415
-    )
+    assert tight.request("POST", EVENTS, packed, token=tight.admin, **headers).status == 415
 
 
 def test_a_slow_body_is_given_up(tight: Harness) -> None:
@@ -178,26 +140,24 @@ def test_a_connection_too_many_is_closed_while_all_others_are_being_answered(
     assert tight.request("GET", "/healthz").status == 200
 
 
-def test_many_events_in_one_body_are_bounded(tmp_path: Path) -> None:
-    with Harness(tmp_path, limits=Limits(events_per_request=10)) as harness:
-        harness.create(mechanism=EXACT)
-        assert harness.post(EVENTS, {"events": [{"key": "a"}] * 10}).status == 202
-        assert harness.post(EVENTS, {"events": [{"key": "a"}] * 11}).status == 400
+def test_many_events_in_one_body_are_bounded(harness: Harness) -> None:
+    for many, status in ((50_000, 202), (50_001, 400)):
+        body = {"events": [{"key": "a"}] * many}
+        assert harness.post(EVENTS, body).status == status
 
 
 def test_a_live_reader_that_does_not_read_is_let_go(tight: Harness) -> None:
-    with tight.client() as client:
-        for part in range(20):
-            client.declare("doors", [f"key-{part}-{number}-{'x' * 80}" for number in range(15)])
-    with socket.create_connection(("127.0.0.1", tight.port), timeout=10) as connection:
+    tight._listening.setsockopt(socket.SOL_SOCKET, socket.SO_SNDBUF, 2048)
+    with socket.socket() as connection:
         connection.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, 2048)
+        connection.connect(("127.0.0.1", tight.port))
         request = (
             "GET /v1/streams/doors/live HTTP/1.1\r\nHost: localhost\r\nAuthorization: Bearer"
             f" {tight.admin}\r\n\r\n"
         )
         connection.sendall(request.encode())
         for _ in range(400):
-            tight.close_tick(20)
+            tight.close_tick()
             if tight.live_readers == 0:
                 break
             time.sleep(0.01)

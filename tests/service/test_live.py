@@ -1,14 +1,13 @@
-"""Live readers: each tick once, in order, from where they left off; and an end when the service
-ends."""
+"""Live readers: that something was published, in order, from where they left off; never what; and
+an end when the service ends."""
 
 from __future__ import annotations
 
 import http.client
-import itertools
 import json
 import threading
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import ExitStack, contextmanager
 from datetime import UTC, datetime
 
 import httpx
@@ -16,39 +15,40 @@ import pytest
 
 import fadecount as fc
 from fadecount.service.client import Client, ServiceError
-from tests.service.harness import Harness, wait_for
+from tests.service.harness import EXACT, Harness, wait_for
 
 
-def start_of(tick: int) -> str:
-    """When a tick of a minute begins, as the wire has it."""
-    return datetime.fromtimestamp(60 * tick, UTC).strftime("%Y-%m-%dT%H:%M:%SZ")
+def through(tick: int) -> str:
+    """The event after which a tick of a minute was published."""
+    return datetime.fromtimestamp(60 * (tick + 1), UTC).strftime("%Y-%m-%dT%H:%M:%SZ")
 
 
-def tick_of(start: str) -> int:
-    return int(datetime.fromisoformat(start).timestamp()) // 60
+def tick_of(event: str) -> int:
+    return int(datetime.fromisoformat(event).timestamp()) // 60 - 1
 
 
 @contextmanager
 def following(
     harness: Harness, after: int | None = None, name: str = "doors"
-) -> Iterator[Iterator[tuple[int, list[int]]]]:
-    """(tick, values) as the wire has them."""
+) -> Iterator[Iterator[int]]:
+    """The last published tick of each event, as the wire has them."""
     connection = http.client.HTTPConnection("127.0.0.1", harness.port, timeout=10)
     headers = {"Authorization": f"Bearer {harness.admin}"} | (
-        {} if after is None else {"Last-Event-ID": start_of(after)}
+        {} if after is None else {"Last-Event-ID": through(after)}
     )
     connection.request("GET", f"/v1/streams/{name}/live", headers=headers)
     answer = connection.getresponse()
     assert answer.status == 200 and answer.headers["Content-Type"].startswith("text/event-stream")
 
-    def read() -> Iterator[tuple[int, list[int]]]:
+    def read() -> Iterator[int]:
         while line := answer.readline().decode():
             if line.startswith("id: "):
-                assert answer.readline() == b"event: tick\n"
+                moment = line.removeprefix("id: ").rstrip()
+                assert answer.readline() == b"event: published\n"
                 sent = json.loads(answer.readline().removeprefix(b"data: "))
-                assert sent["start"] == line.removeprefix("id: ").rstrip()
+                assert sent == {"published_through": moment}
                 assert answer.readline() == b"\n"
-                yield tick_of(sent["start"]), [row["value"] for row in sent["releases"]]
+                yield tick_of(moment)
 
     try:
         yield read()
@@ -57,48 +57,77 @@ def following(
         connection.close()
 
 
-def test_the_latest_at_once_then_every_new_one(harness: Harness) -> None:
+def test_one_event_at_once_then_one_for_each_publication(harness: Harness) -> None:
     harness.close_tick(3)
-    with following(harness) as ticks, harness.client() as client:
-        first, values = next(ticks)
-        assert values == [0, 0]
-        for count in (4, 5):
-            client.add("doors", {"a": count})
-            harness.close_tick()
-        assert next(ticks) == (first + 1, [4, 0])
-        assert next(ticks) == (first + 2, [9, 0])
-
-
-def test_a_stream_without_releases_waits_for_the_first(harness: Harness) -> None:
+    last = harness.stream("doors").last_tick
+    assert last is not None
     with following(harness) as ticks:
+        assert next(ticks) == last
+        for number in (1, 2):
+            harness.close_tick()
+            assert next(ticks) == last + number
+
+
+def test_a_stream_without_figures_waits_for_the_first(harness: Harness) -> None:
+    with following(harness) as ticks:
+        wait_for(lambda: harness.live_readers == 1)
         harness.close_tick()
-        assert next(ticks)[1] == [0, 0]
+        assert next(ticks) == harness.stream("doors").last_tick
 
 
-def test_resuming_misses_nothing_and_repeats_nothing(harness: Harness) -> None:
+def test_a_reader_that_was_away_gets_the_newest_event_alone(harness: Harness) -> None:
     harness.close_tick()
     with following(harness) as ticks:
-        seen = next(ticks)[0]
+        seen = next(ticks)
     harness.close_tick(300)
     with following(harness, after=seen) as ticks:
-        assert [tick for tick, _ in itertools.islice(ticks, 300)] == list(
-            range(seen + 1, seen + 301)
-        )
-    assert (
-        harness.request(
-            "GET", "/v1/streams/doors/live", token=harness.admin, last_event_id="x"
-        ).status
-        == 400
-    )
+        assert next(ticks) == seen + 300
+        harness.close_tick()
+        assert next(ticks) == seen + 301
+    with following(harness, after=seen + 301) as ticks:
+        wait_for(lambda: harness.live_readers == 1)
+        harness.close_tick()
+        assert next(ticks) == seen + 302, "what it had seen does not come again"
+    wrong = harness.request("GET", "/v1/streams/doors/live", token=harness.admin, last_event_id="x")
+    assert wrong.status == 400
 
 
-def test_many_readers_share_one_frame(harness: Harness) -> None:
+def test_events_have_one_size_whatever_is_counted(harness: Harness) -> None:
+    """Long names of keys, many events and none: the bytes are the same but for the time."""
+    name = "x" * 100
+    with harness.client() as client, ExitStack() as stack:
+        client.create("other", tick="1m", mechanism=EXACT, keys=[name, "y"], zone="Asia/Tokyo")
+        answers, seen = [], [set[bytes](), set[bytes]()]
+        for stream in ("doors", "other"):
+            connection = http.client.HTTPConnection("127.0.0.1", harness.port, timeout=10)
+            stack.callback(connection.close)
+            headers = {"Authorization": f"Bearer {harness.admin}"}
+            connection.request("GET", f"/v1/streams/{stream}/live", headers=headers)
+            answers.append(stack.enter_context(connection.getresponse()))
+            assert [answers[-1].readline(), answers[-1].readline()] == [b"retry: 2000\n", b"\n"]
+        for count in (0, 1, 999_999):
+            client.add("doors", {"a": count})
+            client.add("other", {name: count})
+            harness.close_tick()
+            harness.close_tick(0, name="other")
+            moments = [client.stream(each).published_through for each in ("doors", "other")]
+            for answer, found, moment in zip(answers, seen, moments, strict=True):
+                event = b"".join(answer.readline() for _ in range(4))
+                found.add(event.replace((moment or "").encode(), b"T"))
+        assert seen == [{b'id: T\nevent: published\ndata: {"published_through":"T"}\n\n'}] * 2
+
+
+def test_many_readers_hear_of_every_publication(harness: Harness) -> None:
     harness.close_tick()
     results: list[list[int]] = []
+    last = harness.stream("doors").last_tick or 0
 
     def follow() -> None:
         with following(harness) as ticks:
-            results.append([tick for tick, _ in itertools.islice(ticks, 4)])
+            heard = [next(ticks)]
+            while heard[-1] < last + 3:
+                heard.append(next(ticks))
+            results.append(heard)
 
     threads = [threading.Thread(target=follow) for _ in range(20)]
     for thread in threads:
@@ -108,7 +137,8 @@ def test_many_readers_share_one_frame(harness: Harness) -> None:
         harness.close_tick()
     for thread in threads:
         thread.join()
-    assert len(results) == 20 and all(each == results[0] for each in results)
+    assert len(results) == 20
+    assert all(each == sorted(set(each)) and each[-1] == last + 3 for each in results)
     wait_for(lambda: harness.live_readers == 0)
 
 
@@ -128,15 +158,15 @@ def test_readers_of_a_deleted_stream_are_let_go_and_those_of_others_stay(harness
         following(harness, name="windows") as others,
         harness.client() as client,
     ):
-        last = next(ticks)[0]
+        last = next(ticks)
         next(others)
         client.delete("doors")
         assert list(ticks) == []
         wait_for(lambda: harness.live_readers == 1)
         harness.close_tick(name="windows")
-        assert next(others)[0] == last + 1
+        assert next(others) == last + 1
         with pytest.raises(ServiceError) as caught:
-            next(client.live("doors", after=start_of(last)))
+            next(client.live("doors", after=through(last)))
         assert caught.value.status == 404
 
 
@@ -149,8 +179,9 @@ def test_a_stream_that_takes_the_name_of_a_deleted_one_is_another_one(harness: H
         harness.create(tick="1h")
         assert list(ticks) == []
     with following(harness) as ticks:
+        wait_for(lambda: harness.live_readers == 1)
         harness.close_tick()
-        assert next(ticks)[1] == [0, 0]
+        assert next(ticks) % 60 == 59, "the end of an hour"
 
 
 def test_asking_for_the_head_alone_holds_nothing(harness: Harness) -> None:
@@ -158,25 +189,27 @@ def test_asking_for_the_head_alone_holds_nothing(harness: Harness) -> None:
     assert harness.live_readers == 0
 
 
-def test_the_client_goes_on_after_the_last_tick(harness: Harness) -> None:
+def test_the_client_goes_on_after_the_last_event(harness: Harness) -> None:
     harness.close_tick(2)
     with harness.client() as client:
-        ticks = client.live("doors")
-        first, counts = next(ticks)
-        harness.close_tick(2)
-        assert [tick_of(next(ticks)[0]) - tick_of(first) for _ in range(2)] == [1, 2]
-        assert [each.key for each in counts] == ["a", "b"]
+        events = client.live("doors")
+        first = next(events)
+        assert client.stream("doors").published_through == first
+        harness.close_tick()
+        assert tick_of(next(events)) == tick_of(first) + 1
+        later = client.live("doors", after=first)
+        assert tick_of(next(later)) == tick_of(first) + 1
 
 
 def test_a_client_may_send_while_it_follows(harness: Harness) -> None:
     harness.close_tick()
     with harness.client() as client:
         followed = client.live("doors")
-        first, _ = next(followed)
+        first = next(followed)
         for number in (1, 2):
             assert client.add("doors", {"a": number})
             harness.close_tick()
-            assert tick_of(next(followed)[0]) == tick_of(first) + number
+            assert tick_of(next(followed)) == tick_of(first) + number
         followed.close()
         assert client.streams()
 
@@ -198,11 +231,10 @@ def test_a_client_that_may_not_follow_is_told(
 def test_events_survive_any_cut_and_the_end_of_a_connection(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    """A tick whose event was not complete is asked for again."""
+    """An event that was not complete is asked for again."""
     monkeypatch.setattr("fadecount.service.client._LIVE_PAUSE", 0.0)
-    rows = [{"key": "ä", "value": 3, "low": 1, "high": 5}]
     events = [
-        f"id: {at}\nevent: tick\ndata: {json.dumps({'start': at, 'releases': rows})}\n\n"
+        f"id: {at}\nevent: published\ndata: {json.dumps({'published_through': at})}\n\n"
         for at in ("1", "2", "3")
     ]
     wire = ("retry: 2000\n\n" + events[0] + ": still here\n\n" + "".join(events[1:])).encode()
@@ -222,6 +254,6 @@ def test_events_survive_any_cut_and_the_end_of_a_connection(
             )
             client._http.__enter__()
             ticks = client.live("doors")
-            assert [next(ticks)[0] for _ in range(3)] == ["1", "2", "3"]
+            assert [next(ticks) for _ in range(3)] == ["1", "2", "3"]
             assert asked == [None, "2"]
             ticks.close()

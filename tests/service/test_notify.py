@@ -5,13 +5,12 @@ from __future__ import annotations
 import asyncio
 import os
 import socket
-import threading
 from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
 
-from fadecount.service.server import Notifier
+from fadecount.service.server import notify, signs_of_life
 from tests.service.process import ServeProcess
 
 
@@ -50,41 +49,32 @@ def test_a_service_says_when_it_is_ready_and_stops(
         assert next_line(manager) == "STOPPING=1"
 
 
-def test_without_a_manager_nothing_is_sent(tmp_path: Path) -> None:
-    notifier = Notifier({})
-    notifier.ready()
-    assert notifier.watchdog_seconds is None
-    gone = Notifier(
-        {
-            "NOTIFY_SOCKET": str(tmp_path / "nowhere"),
-            "WATCHDOG_USEC": "1000000",
-            "WATCHDOG_PID": "1",
-        }
-    )
-    gone.stopping()  # a socket that is gone does not disturb the service
-    assert gone.watchdog_seconds is None, "the watchdog watches another process"
-    assert Notifier({"NOTIFY_SOCKET": "x", "WATCHDOG_USEC": "soon"}).watchdog_seconds is None
+def test_a_manager_that_is_gone_does_not_disturb_the_service(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.delenv("NOTIFY_SOCKET", raising=False)
+    notify("READY=1")
+    monkeypatch.setenv("NOTIFY_SOCKET", str(tmp_path / "nowhere"))
+    notify("STOPPING=1")
+    monkeypatch.delenv("WATCHDOG_USEC", raising=False)
+    asyncio.run(signs_of_life(lambda: True))  # nobody wants one
 
 
-def test_an_abstract_address_and_a_service_that_is_not_alive(manager: socket.socket) -> None:
+def test_an_abstract_address_and_a_service_that_is_not_alive(
+    manager: socket.socket, monkeypatch: pytest.MonkeyPatch
+) -> None:
     name = f"fadecount-test-{os.getpid()}"
     with socket.socket(socket.AF_UNIX, socket.SOCK_DGRAM) as received:
         received.bind(f"\0{name}")
         received.settimeout(60)
-        Notifier({"NOTIFY_SOCKET": f"@{name}"}).ready()
+        monkeypatch.setenv("NOTIFY_SOCKET", f"@{name}")
+        notify("READY=1")
         assert lines(received) == ["READY=1"]
+    monkeypatch.setenv("NOTIFY_SOCKET", "manager")
+    monkeypatch.setenv("WATCHDOG_USEC", "2000")
     answers = iter([True, False, False, True])
-    notifier = Notifier(
-        {"NOTIFY_SOCKET": "manager", "WATCHDOG_USEC": "2000", "WATCHDOG_PID": str(os.getpid())}
-    )
-
-    def alive() -> None:
-        with pytest.raises(RuntimeError):  # the answers are used up
-            asyncio.run(notifier.signs_of_life(lambda: next(answers)))
-
-    thread = threading.Thread(target=alive)
-    thread.start()
-    thread.join(60)
+    with pytest.raises(RuntimeError):  # the answers are used up
+        asyncio.run(signs_of_life(lambda: next(answers)))
     manager.settimeout(0.0)
     assert [lines(manager), lines(manager)] == [["WATCHDOG=1"]] * 2
     with pytest.raises(BlockingIOError):

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import argparse
 import re
 import urllib.request
 from pathlib import Path
@@ -10,22 +9,19 @@ from typing import Any
 
 import pytest
 
-from fadecount.cli import serve
-from fadecount.cli.main import main
-from fadecount.errors import ParameterError
-from fadecount.service.settings import SETTINGS, default_folder, read_settings
+from fadecount.cli._options import place_store
+from fadecount.cli.main import build_parser, main
+from fadecount.service.settings import default_folder
 from tests.service.process import ServeProcess
 
 FULL = {
-    "state": ("/a", Path("/a")),
-    "database": ("postgresql://a", "postgresql://a"),
+    "state": ("/a", "/a"),
     "fence": ("/b", "/b"),
-    "key-file": ("/c", Path("/c")),
+    "key-file": ("/c", "/c"),
     "host": ("::1", "::1"),
     "port": ("1", 1),
     "allow-host": ("a.example, b.example", ("a.example", "b.example")),
     "public": ("true", True),
-    "log-format": ("json", "json"),
     "max-body": ("2", 2),
     "max-connections": ("3", 3),
 }
@@ -39,51 +35,63 @@ FOREIGN = {
 """Variables of deploy/, and those that Kubernetes sets for a service of the name fadecount."""
 
 
-def parsed(*words: str) -> dict[str, Any]:
-    """What the parser of ``serve`` makes of these words."""
-    parser = argparse.ArgumentParser()
-    serve.add_arguments(parser)
-    return vars(parser.parse_args(words))
+def chosen(*words: str) -> dict[str, Any]:
+    """What ``serve`` makes of these words, and of the environment."""
+    arguments = build_parser(["serve"]).parse_args(["serve", *words])
+    place_store(arguments, keep=True)
+    return {name: getattr(arguments, name.replace("-", "_")) for name in FULL}
 
 
-def test_every_setting_can_stand_in_both_places() -> None:
-    assert {setting.name for setting in SETTINGS} == set(FULL)
-    expected = {setting.attribute: FULL[setting.name][1] for setting in SETTINGS}
-    environment = {setting.variable: FULL[setting.name][0] for setting in SETTINGS}
-    assert read_settings(parsed(), environment) == expected
-    words: list[str] = []
-    for setting in SETTINGS:
-        for text in FULL[setting.name][0].split(", "):
-            words += [setting.option] if setting.type is bool else [setting.option, text]
-    assert read_settings(parsed(*words), {}) == expected
-    defaults = {setting.attribute: setting.default for setting in SETTINGS}
-    assert read_settings(parsed(), {}) == defaults == read_settings(parsed(), FOREIGN)
+def variable(name: str) -> str:
+    return "FADECOUNT_" + name.upper().replace("-", "_")
 
 
-def test_the_command_line_comes_before_the_environment() -> None:
-    environment = {
-        "FADECOUNT_PORT": "2",
-        "FADECOUNT_MAX_BODY": "2",
-        "FADECOUNT_PUBLIC": "true",
-        "HOME": "/nowhere",
-    }
-    chosen = read_settings(parsed("--port", "3", "--no-public"), environment)
-    assert (chosen["port"], chosen["max_body"], chosen["public"]) == (3, 2, False)
+def test_every_option_can_stand_in_both_places(monkeypatch: pytest.MonkeyPatch) -> None:
+    expected = {name: value for name, (_, value) in FULL.items()}
+    assert chosen(*(f"--{name}={text}" for name, (text, _) in FULL.items())) == expected
+    monkeypatch.delenv("FADECOUNT_STATE", raising=False)
+    defaults = chosen()
+    assert defaults != expected and (defaults["port"], defaults["public"]) == (8000, False)
+    with monkeypatch.context() as others:
+        for name, text in FOREIGN.items():
+            others.setenv(name, text)
+        assert chosen() == defaults
+    for name, (text, _) in FULL.items():
+        monkeypatch.setenv(variable(name), text)
+    assert chosen() == expected
+    assert chosen("--database", "postgresql://a")["state"] is None
+
+
+def test_the_command_line_comes_before_the_environment(monkeypatch: pytest.MonkeyPatch) -> None:
+    for name, text in (("PORT", "2"), ("MAX_BODY", "2"), ("PUBLIC", "true")):
+        monkeypatch.setenv(f"FADECOUNT_{name}", text)
+    given = chosen("--port", "3", "--public", "false")
+    assert (given["port"], given["max-body"], given["public"]) == (3, 2, False)
+    monkeypatch.setenv("FADECOUNT_PUBLIC", "false")
+    assert chosen("--public")["public"]
 
 
 @pytest.mark.parametrize(
     ("name", "text", "said"),
     [
-        ("FADECOUNT_PORT", "http", "FADECOUNT_PORT must be a whole number"),
-        ("FADECOUNT_MAX_BODY", "0", "FADECOUNT_MAX_BODY must be at least 1"),
-        ("FADECOUNT_PUBLIC", "1", "FADECOUNT_PUBLIC must be true or false"),
-        ("FADECOUNT_LOG_FORMAT", "xml", "FADECOUNT_LOG_FORMAT must be one of text, json"),
+        ("FADECOUNT_PORT", "http", "--port: must be at least 0, got 'http'"),
+        ("FADECOUNT_MAX_BODY", "0", "--max-body: must be at least 1, got '0'"),
+        ("FADECOUNT_MAX_CONNECTIONS", "-1", "--max-connections: must be at least 1, got '-1'"),
+        ("FADECOUNT_PUBLIC", "1", "--public: must be true or false, got '1'"),
     ],
 )
-def test_what_is_wrong_in_the_environment_is_one_line(name: str, text: str, said: str) -> None:
-    with pytest.raises(ParameterError, match=said) as refused:
-        read_settings({}, {name: text})
-    assert "\n" not in str(refused.value)
+def test_what_is_wrong_in_the_environment_is_one_line(
+    name: str,
+    text: str,
+    said: str,
+    monkeypatch: pytest.MonkeyPatch,
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    monkeypatch.setenv(name, text)
+    with pytest.raises(SystemExit):
+        main(["serve"])
+    told = capsys.readouterr().err
+    assert said in told and told.count("\n") == 1
 
 
 def test_the_state_folder_is_found_for_other_commands_too(
@@ -97,16 +105,11 @@ def test_the_state_folder_is_found_for_other_commands_too(
 
 
 def test_a_service_takes_its_settings_from_the_environment(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     for name, value in FOREIGN.items():
         monkeypatch.setenv(name, value)
     monkeypatch.setenv("FADECOUNT_PUBLIC", "true")
-    monkeypatch.setenv("FADECOUNT_MAX_CONNECTIONS", "0")
-    assert main(["serve", "--state", str(tmp_path / "state")]) == 1
-    said = capsys.readouterr().err
-    assert "FADECOUNT_MAX_CONNECTIONS must be" in said and said.count("\n") == 1
-    monkeypatch.delenv("FADECOUNT_MAX_CONNECTIONS")
     with ServeProcess(tmp_path) as service:
         with urllib.request.urlopen(f"{service.url}/v1/streams", timeout=30) as answer:  # noqa: S310 - its own address
             assert answer.status == 200, "public: without a token"
@@ -122,4 +125,4 @@ def test_the_files_for_deployment_set_what_can_be_set() -> None:
             for name in ("compose.yaml", "Caddyfile", "fadecount.env")
         ),
     )
-    assert set(named) <= {setting.variable for setting in SETTINGS} | {*FOREIGN, "FADECOUNT_KEY"}
+    assert set(named) <= {*map(variable, FULL), *FOREIGN, "FADECOUNT_DATABASE", "FADECOUNT_KEY"}

@@ -4,6 +4,8 @@ made of them."""
 from __future__ import annotations
 
 import json
+from datetime import datetime
+from itertools import pairwise
 from pathlib import Path
 from typing import Any
 
@@ -12,14 +14,14 @@ import yaml
 from prometheus_client.parser import text_string_to_metric_families
 
 import fadecount as fc
-from tests.service.harness import START, Harness, wait_for
+from tests.service.harness import Harness, wait_for
 
 DEPLOY = Path(__file__).parents[2] / "deploy"
 
 
 def gauges(harness: Harness) -> dict[str, dict[tuple[str, ...], float]]:
-    """The samples of ``/metrics``, read by the library's own parser: by name, then by (stream,
-    key)."""
+    """The samples of ``/metrics``, read by the library's own parser: by name, then by
+    labels."""
     text = harness.request("GET", "/metrics", token=harness.admin).body.decode()
     found: dict[str, dict[tuple[str, ...], float]] = {}
     for family in text_string_to_metric_families(text):
@@ -37,25 +39,105 @@ def status(harness: Harness) -> dict[str, dict[str, Any]]:
 
 
 def test_the_status_of_streams(harness: Harness) -> None:
-    assert status(harness)["doors"]["last_end"] is None
+    assert status(harness)["doors"]["published_through"] is None
     harness.create("short", mechanism=fc.Binary(epsilon=1.0, horizon=2))
     harness.close_tick(2)
     wait_for(lambda: status(harness)["short"]["state"] == "ended")
     harness.close_tick()
     doors, short = status(harness)["doors"], status(harness)["short"]
-    until = harness.stream("doors").ticks.shown(harness.stream("doors").last_tick + 1)  # type: ignore[operator]
+    until = harness.stream("doors").ticks.shown(harness.stream("doors").last_tick + 1)
     one = harness.request("GET", "/v1/streams/doors", token=harness.admin).json()
     assert one == {**doors, "keys": ["a", "b"]}, "the list and the single stream say the same"
-    fields = ("state", "key_count", "keys", "retain_seconds", "last_end", "open_start")
+    fields = ("state", "key_count", "keys", "retain_seconds", "published_through", "open_start")
     assert [doors[each] for each in fields] == ["running", 2, [], None, until, until]
     assert (doors["lag_seconds"], doors["histories"], doors["unit_text"]) == (0, 1, "one event")
-    assert short["lag_seconds"] == 0 and short["last_end"] < until
-    found = gauges(harness)
-    assert found["fadecount_stream_ended"] == {("doors",): 0, ("short",): 1}
-    assert (
-        found["fadecount_stream_last_release_timestamp_seconds"]["doors",]
-        == START - START % 60 + 180
-    )
+    assert short["lag_seconds"] == 0 and short["published_through"] < until
+    assert gauges(harness)["fadecount_streams"]["ended",] == 1
+
+
+BLOCKS = fc.Blocks(
+    fc.Level(10, 0.25),
+    fc.Level(60, 0.5, lag=20),
+    fc.Level(1440, 0.75, lag=60, later=((100, 1.0),)),
+)
+
+
+def test_levels_say_what_is_published_next_and_what_it_costs(harness: Harness) -> None:
+    """The clock begins at 22:13 UTC, which is 23:13 in Vienna, and goes on by minutes."""
+    with harness.client() as client:
+        client.create("blocks", tick="1m", mechanism=BLOCKS, keys=["a"], zone="Europe/Vienna")
+        listed = next(each for each in client.streams() if each.name == "blocks")
+        assert [level.per for level in listed.levels] == ["10m", "1h", "1d"]
+        assert all(stage.next is None for level in listed.levels for stage in level.stages)
+        stages = [stage for level in listed.levels for stage in level.stages]
+        assert [(each.status, each.lag_seconds, each.loss) for each in stages] == [
+            ("final", 0, 0.25),
+            ("final", 1200, 0.75),
+            ("provisional", 3600, 1.5),
+            ("final", 6000, 1.75),
+        ]
+
+        def following() -> list[tuple[str, str, str]]:
+            info = client.stream("blocks")
+            return [
+                (each.next.start[11:16], each.next.end[11:16], each.next.published[11:16])
+                for level in info.levels
+                for each in level.stages
+                if each.next is not None
+            ]
+
+        assert following() == [
+            ("23:13", "23:20", "23:20"),
+            ("23:13", "00:00", "00:20"),
+            ("23:13", "00:00", "01:00"),
+            ("23:13", "00:00", "01:40"),
+        ]
+        harness.close_tick(67, name="blocks")  # through 00:20
+        assert client.stream("blocks").published_through == "2023-11-15T00:20:00+01:00"
+        assert following() == [
+            ("00:20", "00:30", "00:30"),
+            ("00:00", "01:00", "01:20"),
+            ("23:13", "00:00", "01:00"),
+            ("23:13", "00:00", "01:40"),
+        ]
+        assert client.stream("doors").levels == ()
+
+
+def test_what_is_next_comes_then(harness: Harness) -> None:
+    """A figure that is announced for a time is there then, and not a tick before."""
+    with harness.client() as client:
+        client.create("blocks", tick="1m", mechanism=BLOCKS, keys=["a"], zone="Europe/Vienna")
+        for _ in range(4):
+            stage = client.stream("blocks").levels[1].stages[0].next
+            assert stage is not None
+            due = int(datetime.fromisoformat(stage.published).timestamp()) // 60 - 1
+            last = harness.stream("blocks").last_tick
+            assert last is not None
+            harness.close_tick(due - last - 1, name="blocks")
+            assert stage.published not in [row.published for row in client.figures("blocks", "1h")]
+            harness.close_tick(name="blocks")
+            row = next(
+                row for row in client.figures("blocks", "1h") if row.published == stage.published
+            )
+            assert (row.start, row.end) == (stage.start, stage.end)
+
+
+def test_the_curve_names_what_causes_each_step(harness: Harness) -> None:
+    harness.create("blocks", mechanism=BLOCKS)
+    path = "/v1/streams/{}/privacy"
+    curve = harness.request("GET", path.format("blocks"), token=harness.admin).json()["curve"]
+    causes = {each["age_seconds"]: each["cause"] for each in curve if each["cause"]}
+    assert causes == {
+        60: "figures per 10m",
+        1200: "figures per 1h",
+        3600: "figures per 1d (provisional)",
+        6000: "figures per 1d (final)",
+    }
+    losses = [each["loss"] for each in curve]
+    grown = [now["age_seconds"] for was, now in pairwise(curve) if now["loss"] > was["loss"]]
+    assert losses == sorted(losses) and grown == [1200, 3600, 6000]
+    curve = harness.request("GET", path.format("doors"), token=harness.admin).json()["curve"]
+    assert {each["cause"] for each in curve} == {None}
 
 
 def test_a_late_stream_and_a_wrong_clock_show(harness: Harness) -> None:
@@ -63,13 +145,8 @@ def test_a_late_stream_and_a_wrong_clock_show(harness: Harness) -> None:
     harness.clock.moment += 30 * 86400  # type: ignore[attr-defined]
     wait_for(lambda: status(harness)["doors"]["state"] == "clock ahead")
     assert 30 * 86400 - 60 <= status(harness)["doors"]["lag_seconds"] <= 30 * 86400
-    found = gauges(harness)
-    assert found["fadecount_stream_clock_wrong"] == {("doors",): 1} and found[
-        "fadecount_stream_refused"
-    ] == {("doors",): 0}
-    assert (
-        found["fadecount_stream_lag_seconds"]["doors",] == status(harness)["doors"]["lag_seconds"]
-    )
+    found = gauges(harness)["fadecount_streams"]
+    assert (found["clock ahead",], found["running",], found["refused",]) == (1, 0, 0)
 
 
 def test_pages_and_who_may_see_them(harness: Harness) -> None:
@@ -86,27 +163,6 @@ def test_pages_and_who_may_see_them(harness: Harness) -> None:
     assert [each["name"] for each in own["streams"]] == ["gates"] and own["next"] is None
     assert harness.request("GET", "/v1/streams", token=harness.token("writer")).status == 403
     assert harness.request("GET", "/v1/streams").status == 401
-
-
-def test_only_so_many_streams_are_shown_one_by_one(
-    harness: Harness, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    harness.create("gates")
-    assert gauges(harness)["fadecount_streams_left_out"] == {(): 0}
-    monkeypatch.setattr("fadecount.service.metrics.MOST_STREAMS", 1)
-    found = gauges(harness)
-    assert found["fadecount_streams_left_out"] == {(): 1} and found["fadecount_stream_ended"] == {
-        ("doors",): 0
-    }
-
-
-def test_a_store_that_does_not_answer_leaves_the_figures_of_the_service(
-    harness: Harness, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    assert gauges(harness)["fadecount_stream_lag_seconds"] != {}
-    monkeypatch.setattr("fadecount.service.reader_pool.MOST_WAITING", 0)
-    left = gauges(harness)
-    assert left["fadecount_ready"] == {(): 1} and "fadecount_stream_lag_seconds" not in left
 
 
 def expressions() -> list[str]:
@@ -153,9 +209,7 @@ def test_dashboard_and_alerts_name_metrics_that_exist(harness: Harness) -> None:
             collect(each)
 
     for text in expressions():
-        collect(promql.parse(text.replace("$job", "fadecount").replace("$stream", ".*")))
+        collect(promql.parse(text.replace("$job", "fadecount")))
     assert named <= known, sorted(named - known)
-    shown = {name for name in known if name.startswith("fadecount_stream_")}
-    assert shown - named <= {"fadecount_stream_tick_seconds"}
     with pytest.raises(ValueError, match="parenthesis"):
         promql.parse("sum by (fadecount_ready")

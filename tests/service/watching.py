@@ -21,7 +21,7 @@ class Watch:
     """Asks a service for what needs the database and for what does not, all the time, and keeps
     every status."""
 
-    PATHS = ("/readyz", "/v1/streams/doors/releases/latest", "/healthz", "/metrics")
+    PATHS = ("/readyz", "/v1/streams/doors/total", "/healthz", "/metrics")
 
     def __init__(self, service: ServeProcess) -> None:
         self._port, self._token = int(service.url.rpartition(":")[2]), service.admin
@@ -53,23 +53,23 @@ class Watch:
 
 
 class Follower:
-    """A live reader that goes on after the last tick whenever its connection breaks."""
+    """A live reader that goes on after the last event whenever its connection breaks."""
 
     def __init__(self, service: ServeProcess) -> None:
         self._service, self._stopped = service, False
-        self._seen: list[tuple[str, str, int]] = []
+        self._seen: list[str] = []
         self._thread = threading.Thread(target=self._run, daemon=True)
         self._thread.start()
 
     def _run(self) -> None:
         with fc.Client(self._service.url, self._service.admin) as client:
-            for tick, counts in client.live("noisy"):
-                self._seen.append((tick, counts[0].start, counts[0].value))
+            for through in client.live("noisy"):
+                self._seen.append(through)
                 if self._stopped:
                     return
 
-    def seen(self) -> list[tuple[str, str, int]]:
-        """All that it saw, up to the next tick."""
+    def seen(self) -> list[str]:
+        """All that it saw, up to the next event."""
         self._stopped = True
         self._thread.join(20)
         assert not self._thread.is_alive(), "no tick any more"
@@ -79,7 +79,7 @@ class Follower:
 @contextmanager
 def under_load(folder: Path, database: str, *options: str) -> Iterator[tuple[ServeProcess, Watch]]:
     """A service with writing clients, a live reader and a watch on it: at the end everything
-    acknowledged must have been counted once, and the live reader must have seen every tick once.
+    acknowledged must have been counted once, and the live reader must have gone on in order.
     """
     with (
         ServeProcess(folder, "--database", database, *options) as service,
@@ -92,26 +92,20 @@ def under_load(folder: Path, database: str, *options: str) -> Iterator[tuple[Ser
             load.start()
             try:
                 wait_for(
-                    lambda: bool(load.acknowledged) and len(list(client.releases("noisy"))) > 1
+                    lambda: bool(load.acknowledged) and len(client.figures("noisy", "total")) > 1
                 )
-                before = list(client.releases("noisy"))
+                before = client.figures("noisy", "total")
                 yield service, watch
                 wait_for(lambda: watch.ask("/readyz") == 200)
             finally:
                 load.stop()
-        wait_for(
-            lambda: {row.key: row.value for row in client.latest("doors")} == load.acknowledged
-        )
+        wait_for(lambda: {row.key: row.value for row in client.total("doors")} == load.acknowledged)
         seen = follower.seen()
-        rows = list(client.releases("noisy"))
-        between = [row.start for row in rows if seen[0][0] <= row.start <= seen[-1][0]]
-        assert [start for start, _, _ in seen] == between
-        assert {(start, value) for _, start, value in seen} <= {
-            (row.start, row.value) for row in rows
-        }
+        rows = client.figures("noisy", "total")
         assert rows[: len(before)] == before
-        starts = [row.start for row in rows]
-        assert len(starts) > len(before) and starts == sorted(set(starts))
+        ends = [row.end for row in rows]
+        assert len(ends) > len(before) and ends == sorted(set(ends))
+        assert seen == sorted(set(seen)) and set(seen) <= set(ends) and len(seen) > 1
         assert {status for _, status, _ in watch.seen} <= {200, 404, 503}
         assert all(retry for _, status, retry in watch.seen if status == 503)
         assert {status for path, status, _ in watch.seen if path == "/healthz"} == {200}

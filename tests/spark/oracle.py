@@ -4,6 +4,7 @@ local library's own maker of figures with the same keyed noise."""
 from __future__ import annotations
 
 import json
+import re
 from collections import Counter as Tally
 from collections.abc import Mapping, Sequence
 from pathlib import Path
@@ -26,15 +27,12 @@ Place = tuple[str, int, int, str]
 """Per, start, stage, key."""
 Row = tuple[int, str, int, int | None, int | None, int]
 """End, status, value, low, high, published."""
-STATUS = {"announced": {-1}, "provisional": {0}, "revised": {1}, "final": {0, 1, 2}}
 
 
 def last_commit(state: Path) -> dict[str, Any]:
     """The last commit in the state of a stream."""
-    commits = [path for path in (state / "commits").iterdir() if path.name.isdigit()]
-    commit: dict[str, Any] = json.loads(
-        max(commits, key=lambda path: int(path.name)).read_text(encoding="utf-8")
-    )
+    numbers = [int(path.name.removeprefix("commit-")) for path in state.glob("commit-*")]
+    commit: dict[str, Any] = json.loads((state / f"commit-{max(numbers)}").read_text())
     return commit
 
 
@@ -43,7 +41,8 @@ def expected(
 ) -> dict[Place, Row]:
     """The figures of the stream in a state that are public after so many ticks, from the counts of
     each (position, key)."""
-    identity = json.loads((state / "fadecount.json").read_text(encoding="utf-8"))
+    commit = last_commit(state)
+    identity = commit["stream"]
     mechanism = fc.Mechanism.from_json(identity["mechanism"])
     assert isinstance(mechanism, fc.Blocks)
     ticks = Ticks(tick_seconds=identity["tick"], zone=identity["zone"])
@@ -52,7 +51,7 @@ def expected(
     calendar = BlockCalendar.new(mechanism, ticks, first).reaching(steps)
     noise = KeyedNoise.derive(
         SECRET.encode(),
-        epoch=last_commit(state)["epoch"],
+        epoch=commit["epoch"],
         stream=identity["stream"],
         mechanism=identity["mechanism"],
         keys=keys,
@@ -65,14 +64,9 @@ def expected(
     rows: dict[Place, Row] = {}
     for made in FigureMaker(mechanism, calendar, len(keys), noise).close(dense):
         around = mechanism.figure_interval(made.level, made.stage) if made.stage >= 0 else None
-        final = made.stage == len(mechanism.levels[made.level].stages) - 1
-        status = (
-            "announced"
-            if made.stage < 0
-            else "final"
-            if final
-            else ("provisional", "revised", "revised")[made.stage]
-        )
+        stages = len(mechanism.levels[made.level].stages)
+        names = [*["provisional", *["revised"] * stages][: stages - 1], "final", "announced"]
+        status = names[made.stage]
         for begin, end, public, values in zip(*made[2:], strict=True):
             if public > steps:
                 continue
@@ -116,3 +110,9 @@ def tally(events: Sequence[Event], tick: int, *, start: int = START) -> Tally[tu
     return Tally(
         ((moment - start) // tick, key) for moment, key in events if key and moment >= start
     )
+
+
+def reason(error: BaseException) -> str:
+    """The one line of fadecount's own error inside a long error of Spark."""
+    told = re.findall(r"fadecount\.errors\.\w+: ([^\n]+)", str(error))
+    return told[-1].strip() if told else str(error)

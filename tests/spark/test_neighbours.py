@@ -14,7 +14,7 @@ import fadecount as fc
 from tests.spark.oracle import START, Event, Place, Row, rows_of
 from tests.spark.test_streaming import Stage
 
-from fadecount.spark import figures  # isort: skip
+from fadecount.spark import Stream, figures  # isort: skip
 
 HOUR, DAY, YEAR = 3600, 86400, 365 * 86400
 KEYS = ["a", "b", "c"]
@@ -45,7 +45,8 @@ def violations(without: dict[Place, Row], with_unit: dict[Place, Row], most: int
     ]
 
 
-def _table(session: Any, root: Path, events: list[Any], **person: Any) -> dict[Place, Row]:
+def table_figures(session: Any, root: Path, events: list[Any], **person: Any) -> dict[Place, Row]:
+    """The figures of a table of (moment, key, person) after three days."""
     rows = [(datetime.fromtimestamp(moment, UTC), key, who) for moment, key, who in events]
     frame = session.createDataFrame(rows, "at timestamp, page string, who string")
     words: dict[str, Any] = {
@@ -54,10 +55,10 @@ def _table(session: Any, root: Path, events: list[Any], **person: Any) -> dict[P
         "time": "at",
         "key": "page",
         "keys": KEYS,
-        "secret": f"file:{session.fadecount_test_root / 'secret'}",
+        "secret_file": str(session.fadecount_test_root / "secret"),
         "state": str(root),
     }
-    return rows_of(figures(frame, EXACT, until="2026-01-04", **words, **person))
+    return rows_of(figures(frame, Stream(EXACT, **words, **person), until="2026-01-04"))
 
 
 UNITS = [(START + HOUR, "c", "ann"), (START + 2 * DAY, "a", "ann")]
@@ -71,26 +72,28 @@ NOWHERE = [
 """Events that count nowhere."""
 
 
-def test_one_event_moves_nothing_else_in_a_table(spark: Any, tmp_path: Path) -> None:
+def test_one_event_moves_nothing_else_in_atable_figures(spark: Any, tmp_path: Path) -> None:
     chance = random.Random(3)
     events = [(START + chance.randrange(3 * DAY), chance.choice("ab"), "bob") for _ in range(30)]
-    empty, one = (_table(spark, tmp_path / f"empty {len(rows)}", rows) for rows in ([], UNITS[:1]))
+    empty, one = (
+        table_figures(spark, tmp_path / f"empty {len(rows)}", rows) for rows in ([], UNITS[:1])
+    )
     assert not violations(empty, one)
     assert empty != one
-    without = _table(spark, tmp_path / "without", events)
+    without = table_figures(spark, tmp_path / "without", events)
     for number, unit in enumerate(UNITS):
-        found = _table(spark, tmp_path / str(number), [*events, unit])
+        found = table_figures(spark, tmp_path / str(number), [*events, unit])
         assert not violations(without, found), unit
         assert without != found
-    assert _table(spark, tmp_path / "nowhere", [*events, *NOWHERE]) == without
+    assert table_figures(spark, tmp_path / "nowhere", [*events, *NOWHERE]) == without
 
 
-def test_one_persons_day_moves_nothing_else_in_a_table(spark: Any, tmp_path: Path) -> None:
+def test_one_persons_day_moves_nothing_else_in_atable_figures(spark: Any, tmp_path: Path) -> None:
     events = [(START + HOUR * hour, "ab"[hour % 2], f"p{hour % 5}") for hour in range(60)]
     ann = [(START + DAY + HOUR * hour, KEYS[hour % 3], "ann") for hour in range(20)]
     cap = {"person": "who", "per": "1d", "per_person": 2}
-    without = _table(spark, tmp_path / "without", events, **cap)
-    found = _table(spark, tmp_path / "with", [*ann, *events], **cap)
+    without = table_figures(spark, tmp_path / "without", events, **cap)
+    found = table_figures(spark, tmp_path / "with", [*ann, *events], **cap)
     changed = {place for place in without if without[place] != found[place]}
     assert {start for per, start, *_ in changed if per == "1h"} == {START + DAY, START + DAY + HOUR}
     days = {place: found[place][2] - without[place][2] for place in changed if place[0] == "1d"}

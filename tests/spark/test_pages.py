@@ -36,7 +36,7 @@ def test_the_page_about_spark(spark: Any, tables: None, tmp_path: Path) -> None:
     names: dict[str, Any] = {"spark": spark}
     words = {
         '"doors.csv"': repr(str(ROOT / "examples/library/doors.csv")),
-        "file:/run/secrets/fadecount": f"file:{spark.fadecount_test_root / 'secret'}",
+        "/run/secrets/fadecount": str(spark.fadecount_test_root / "secret"),
         "s3://bucket": str(tmp_path),
         "10 seconds": "0 seconds",
     }

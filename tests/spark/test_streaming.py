@@ -13,10 +13,10 @@ import pytest
 
 import fadecount as fc
 from fadecount.errors import CheckpointError, ParameterError
-from tests.spark.oracle import START, Event, Place, Row, expected, last_commit, rows_of
+from tests.spark.oracle import START, Event, Place, Row, expected, last_commit, reason, rows_of
 from tests.spark.session import write_events
 
-from fadecount.spark import explain, figures, parquet, publish, streaming  # isort: skip
+from fadecount.spark import Stream, figures, parquet, publish, streaming  # isort: skip
 from pyspark.sql import functions as sql  # isort: skip
 
 TICK, HOUR = 600, 3600
@@ -37,18 +37,17 @@ class Stage:
         self.open = self.files = 0
         (root / "in").mkdir(parents=True)
 
-    def words(self, **changes: Any) -> dict[str, Any]:
-        return {
+    def stream(self, **changes: Any) -> Stream:
+        words: dict[str, Any] = {
             "tick": "10m",
             "start": "2026-01-01",
             "time": "at",
             "key": "page",
             "keys": KEYS,
-            "secret": f"file:{self.session.fadecount_test_root / 'secret'}",
+            "secret_file": str(self.session.fadecount_test_root / "secret"),
             "state": str(self.root / "state"),
-            "to": parquet(str(self.root / "out")),
-            **changes,
         }
+        return Stream(MECHANISM, **words | changes)
 
     @property
     def events(self) -> Any:
@@ -64,11 +63,12 @@ class Stage:
             if key and moment >= START:
                 self.counts[max((moment - START) // TICK, self.open), key] += 1
 
-    def run(self, moment: float, **changes: Any) -> None:
+    def run(self, moment: float, to: Any = None, late: str = "", **changes: Any) -> None:
         """One micro-batch, at so many seconds after the start."""
         at = START + moment
         self._patch.setattr(streaming, "_clock", lambda: sql.timestamp_seconds(sql.lit(at)))
-        writer = publish(self.events, MECHANISM, **self.words(**changes))
+        sink = to or parquet(str(self.root / "out"))
+        writer = publish(self.events, self.stream(**changes), to=sink, late=late)
         writer.trigger(availableNow=True).start().awaitTermination()
         self.open = max(self.open, int(moment) // TICK)
 
@@ -76,7 +76,7 @@ class Stage:
         """Why a micro-batch is refused."""
         with pytest.raises(Exception) as caught:
             self.run(moment, **changes)
-        return explain(caught.value) or str(caught.value)
+        return reason(caught.value)
 
     @property
     def found(self) -> dict[Place, Row]:
@@ -122,7 +122,8 @@ def test_figures_equal_the_local_library_and_done_counts_are_removed(
     assert held.agg({"position": "min"}).first()[0] >= 24
     parts = {path.name for path in (stage.root / "state").glob("counts-*")}
     assert parts == set(commit["parts"]) and len(parts) <= 4
-    assert len(list((stage.root / "state" / "commits").glob("[0-9]*"))) == 1
+    assert len(list((stage.root / "state").glob("commit-*"))) == 1
+    assert len(list((stage.root / "state").glob("mark-*"))) == 1
 
 
 def test_late_events_count_in_the_open_tick_and_ticks_wait_for_them(stage: Stage) -> None:
@@ -169,7 +170,7 @@ def test_a_micro_batch_that_failed_before_its_commit_is_counted_anew(
 
     stage.add([(START + 10, "a")])
     with monkeypatch.context() as patch:
-        patch.setattr("fadecount.spark.state.State.commit", failing)
+        patch.setattr("fadecount.spark.ledger.Ledger.commit", failing)
         assert "killed before the commit" in stage.refused(2 * TICK)
     assert len(list((stage.root / "state").glob("counts-*"))) == 1
     stage.run(2 * TICK)
@@ -178,61 +179,81 @@ def test_a_micro_batch_that_failed_before_its_commit_is_counted_anew(
 
 
 def test_a_second_checkpoint_and_restored_states_are_refused(stage: Stage, tmp_path: Path) -> None:
-    state, place = stage.root / "state", tmp_path / "kept"
+    state, kept = stage.root / "state", tmp_path / "kept"
+
+    def put(*patterns: str) -> None:
+        """Bring back what a backup holds, and remove what came after it."""
+        for pattern in patterns:
+            for path in state.glob(pattern):
+                (shutil.rmtree if path.is_dir() else Path.unlink)(path)
+            for path in kept.glob(pattern):
+                (shutil.copytree if path.is_dir() else shutil.copy2)(path, state / path.name)
+
     stage.add([(START + 10, "a")])
     stage.run(2 * TICK)
-    (place / "0").parent.mkdir()
-    shutil.copytree(state / "commits", place / "commits")
-    shutil.copytree(state / "checkpoint", place / "checkpoint")
+    shutil.copytree(state, kept)
     stage.add([(START + 1300, "b")])
     stage.run(3 * TICK)
     before = stage.found
     assert before == stage.wanted
-
-    def put(name: str) -> None:
-        shutil.rmtree(state / name, ignore_errors=True)
-        shutil.copytree(place / name, state / name)
-
-    shutil.copytree(state, place / "whole")
+    shutil.move(kept, tmp_path / "older")
+    shutil.copytree(state, kept)
     stage.add([(START + 1900, "c")])
-    put("commits")
-    assert stage.refused(4 * TICK).startswith("state must be that of the checkpoint, got 1 micro-")
-    shutil.rmtree(state / "commits")
-    shutil.copytree(place / "whole" / "commits", state / "commits")
-    put("checkpoint")
-    stage.run(4 * TICK)
-    assert stage.found == before, "a repeated micro-batch publishes what it did before"
+
     shutil.rmtree(state / "checkpoint")
     assert stage.refused(4 * TICK).startswith("state must be that of the checkpoint, got 2 micro-")
-    put("commits")
+    shutil.rmtree(state / "checkpoint")
+    shutil.copytree(tmp_path / "older" / "checkpoint", state / "checkpoint")
+    message = "state must be that of the checkpoint, got 2 micro-batches in it and 1 in the"
+    assert stage.refused(4 * TICK).startswith(message), "the same number, but another micro-batch"
     put("checkpoint")
-    assert "got others in" in stage.refused(4 * TICK), "the figures are ahead of the state"
-    assert stage.found == before
-    assert "got others in" in stage.refused(4 * TICK, state=str(tmp_path / "new"))
-    with pytest.raises(
-        CheckpointError, match=r"^kind must be that of the state, stream, got table"
-    ):
-        words = {name: value for name, value in stage.words().items() if name != "to"}
-        table = stage.session.read.parquet(str(stage.root / "in"))
-        figures(table, MECHANISM, until="2026-01-02", **words)
+    stage.run(4 * TICK)
+    assert stage.found == stage.wanted, "the right checkpoint goes on"
+    before = stage.found
+
+    put("checkpoint", "commit-*", ".commit-*")
+    assert stage.refused(5 * TICK).startswith("state must be the first one, file:"), "older commit"
+    put("mark-*", ".mark-*", "counts-*")
+    assert "got a copy or a restored backup" in stage.refused(5 * TICK), "older ledger"
     shutil.rmtree(state)
-    shutil.copytree(place / "whole", state)
-    with pytest.raises(
-        CheckpointError, match=r"^state must be the first one, in .*restored backup"
-    ):
-        publish(stage.events, MECHANISM, **stage.words())
+    shutil.copytree(kept, state)
+    assert "got a copy or a restored backup" in stage.refused(5 * TICK), "older state"
+    assert "got others in" in stage.refused(4 * TICK, state=str(tmp_path / "new"))
+    assert stage.found == before
+    table = stage.session.read.parquet(str(stage.root / "in"))
+    with pytest.raises(CheckpointError, match=r"^kind must be that of the state, stream, got"):
+        figures(table, stage.stream(), until="2026-01-02")
+
+
+def test_a_repeated_micro_batch_has_the_time_that_spark_logged(stage: Stage) -> None:
+    """With the real clock: Spark begins a failed micro-batch again as the same one."""
+
+    def broken(_: Any, name: str) -> None:
+        names.append(name)
+        raise RuntimeError("the sink is full")
+
+    names: list[str] = []
+    stage.add([(START + 10, "a")])
+    for to in (broken, lambda _, name: names.append(name)):
+        writer = publish(stage.events, stage.stream(), to=to)
+        query = writer.trigger(availableNow=True).start()
+        if to is broken:
+            with pytest.raises(Exception, match="the sink is full"):
+                query.awaitTermination()
+        else:
+            query.awaitTermination()
+    assert names[0] == names[1] and "-0000000000-" in names[0]
 
 
 def test_what_a_stream_cannot_do_is_refused_with_the_reason(stage: Stage) -> None:
-    table = stage.session.createDataFrame([], "at timestamp, page string")
-    words = {name: value for name, value in stage.words().items() if name != "to"}
+    table, to = stage.session.createDataFrame([], "at timestamp, page string"), print
     with pytest.raises(ParameterError, match=r"^events must be a table, got a stream; use"):
-        figures(stage.events, MECHANISM, until="2026-01-02", **words)
+        figures(stage.events, stage.stream(), until="2026-01-02")
     with pytest.raises(ParameterError, match=r"^events must be a stream, got a table; use"):
-        publish(table, MECHANISM, **stage.words())
+        publish(table, stage.stream(), to=to)
     with pytest.raises(
         ParameterError, match=r"^person must not be given for a stream: a cap would"
     ):
-        publish(stage.events, MECHANISM, person="page", **stage.words())
+        publish(stage.events, stage.stream(person="page", per="1h"), to=to)
     with pytest.raises(ParameterError, match=r"^late must be a positive duration, got 'soon'"):
-        publish(stage.events, MECHANISM, late="soon", **stage.words())
+        publish(stage.events, stage.stream(), late="soon", to=to)

@@ -31,9 +31,7 @@ def totals_of(
 ) -> dict[int, list[int]]:
     """By tick the total that was published with it, of the keys that were declared then."""
     published = reader.stream(name)
-    if published is None:
-        return {}
-    rows = [row for piece in reader.totals(name, since=since, until=until) for row in piece.values]
+    rows = [row for piece in published.running(since=since, until=until) for row in piece.values]
     end = published.first_tick + published.steps
     first = (end if until is None else min(until, end)) - len(rows)
     totals = {}

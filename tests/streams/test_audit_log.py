@@ -89,7 +89,8 @@ def test_a_log_that_cannot_be_written_prevents_the_act(tmp_path: Path) -> None:
             lambda: store.open("doors").declare(["b"]),
             lambda: store.delete("doors"),
             lambda: store.create(
-                Description(name="more", mechanism=DOORS.mechanism, ticks=DOORS.ticks)
+                Description(name="more", mechanism=DOORS.mechanism, ticks=DOORS.ticks),
+                start_tick=0,
             ),
             lambda: store.rotate(Sealed(bytes(32))),
         ):

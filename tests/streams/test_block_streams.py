@@ -5,6 +5,7 @@ from __future__ import annotations
 
 import random
 from collections.abc import Sequence
+from itertools import pairwise
 from pathlib import Path
 from typing import Any
 
@@ -16,7 +17,7 @@ import fadecount as fc
 from fadecount.errors import ClockError, StoreError
 from fadecount.mechanisms import ANNOUNCED
 from fadecount.noise import Law
-from fadecount.streams import ClockGuard, Closed, Sealed, Store
+from fadecount.streams import Closed, Sealed, Store, Ticks
 from fadecount.streams import stream as stream_module
 from fadecount.streams.database import STREAM_TABLES
 from fadecount.streams.machine import largest_count
@@ -30,6 +31,7 @@ from tests.streams.block_streams import (
     FIRST,
     HOURS,
     create,
+    describe,
     expected,
     public,
     published,
@@ -122,7 +124,7 @@ def test_keys_declared_later_begin_with_the_next_block_of_each_level(backend: Ba
         list(stream.release(FIRST + 33, counts[33:]))
         assert stored(store._database) == public(want, STEPS)
     with backend.reader() as reader:
-        days = reader.figures("doors", per="1d")
+        days = reader.stream("doors").figures("1d")
         assert (
             days.known[:3].tolist()
             == [
@@ -173,6 +175,24 @@ def test_a_tick_saturates_in_all_levels_alike(backend: Backend) -> None:
     assert most * 200 * 366 * 24 < 1 << 61
 
 
+@pytest.mark.parametrize("spread", [100, 10**10])
+def test_the_largest_counts_and_noises_survive_a_restart(backend: Backend, spread: int) -> None:
+    minutes = Ticks(tick_seconds=60)
+    mechanism = fc.Blocks(fc.Level(1, 0.5), fc.Level(20, 0.5, tied=True), fc.Level(60, 0.5))
+    most, noise = largest_count(minutes), NamedNoise(spread=spread)
+    counts = np.random.default_rng(8).integers(0, most + 1, (61, 3)).astype(np.int64)
+    for name, pieces in (("whole", [0, 61]), ("pieces", [0, 3, 19, 20, 21, 40, 59, 61])):
+        with backend.open(noise=noise) as store:  # type: ignore[arg-type]
+            store.create(describe(name, mechanism, minutes), keys="abc", start_tick=0)
+        for begin, end in pairwise(pieces):
+            with backend.open(noise=noise) as store:  # type: ignore[arg-type]
+                list(store.open(name).release(begin, counts[begin:end]))
+    with backend.reader() as reader:
+        for per in ("1m", "20m", "1h"):
+            one, two = (reader.stream(name).figures(per).values for name in ("whole", "pieces"))
+            assert np.array_equal(one, two) and len(one)
+
+
 # The embargo
 # ------------------------------------------------------------------------------------------------
 class LaterOnly(NamedNoise):
@@ -194,10 +214,9 @@ def everything(backend: Backend, store: Store) -> list[Any]:
     """All that a reader can be told."""
     with backend.reader() as reader:
         published = reader.stream("doors")
-        assert published is not None
         end = published.first_tick + published.steps
         answers = [
-            *(reader.figures("doors", per=per) for per in ("1h", "6h", "1d", "1w", "1mo")),
+            *(reader.stream("doors").figures(per) for per in ("1h", "6h", "1d", "1w", "1mo")),
             published.total(),
             published.so_far("1d"),
             published.totals(range(FIRST, end + 1)),
@@ -291,7 +310,7 @@ def test_after_a_downtime_ticks_close_in_order_and_stages_have_their_nominal_tim
         assert len(rows) == len(set(rows))
         assert stored(store._database) == public(want, STEPS)
     with backend.reader() as reader:
-        days = reader.figures("doors", per="1d")
+        days = reader.stream("doors").figures("1d")
     ends = [2, 26, 49, 73, 97]  # the second whole day has 23 hours
     due = [end + (30 if end + 30 <= STEPS else 3) for end in ends]
     assert days.published[:5].tolist() == [HOURS.start_seconds(FIRST + each) for each in due]
@@ -299,21 +318,20 @@ def test_after_a_downtime_ticks_close_in_order_and_stages_have_their_nominal_tim
 
 
 def test_a_wrong_clock_publishes_no_stage(backend: Backend) -> None:
-    guard = ClockGuard()
     with backend.open() as store:
         stream = create(store)
         list(stream.release(FIRST, some_counts(40)))
         before = stored(store._database), waiting(store._database)
         now = HOURS.start_seconds(FIRST + 40)
         assert len(before[1]) == 1
-        assert guard.close_due(stream, now) == []
-        assert guard.close_due(stream, now - 1800) == [], "a little behind"
+        assert stream.close_due(now) == []
+        assert stream.close_due(now - 1800) == [], "a little behind"
         for wrong in (now - 50 * 3600, now + 30 * 86_400, now + 3650 * 86_400):
             with pytest.raises(ClockError):
-                guard.close_due(stream, wrong)
+                stream.close_due(wrong)
         assert (stored(store._database), waiting(store._database)) == before
         # a jump of a day looks like a downtime: ticks close one by one, and stages with theirs
-        (closed,) = guard.close_due(stream, now + 15 * 3600)
+        (closed,) = stream.close_due(now + 15 * 3600)
         assert (closed.first_tick, closed.last_tick) == (FIRST + 40, FIRST + 54)
         assert waiting(store._database) == {(2, 26, 1), (2, 49, 1)}
 
@@ -376,7 +394,7 @@ def test_a_key_can_be_changed_while_ties_are_open_and_stages_wait(backend: Backe
         store.rotate(Plain())
     with backend.open() as store:
         stream = store.open("doors")
-        assert stream.status.voids == frozenset(), "no noise was lost"
+        assert stream.status.voids.keys() == frozenset(), "no noise was lost"
         list(stream.release(FIRST + 45, counts[45:]))
         assert ties_hold(stored(store._database)) == 10
 
@@ -418,7 +436,7 @@ def test_lost_rows_of_ratchets_are_refused_unless_all_are_lost(backend: Backend)
         with pytest.raises(StoreError, match="damaged or incomplete"):
             store.open("doors")
         store._database.change("DELETE FROM ratchets")
-        assert store.open("doors").status.voids == {(1, 32)}
+        assert store.open("doors").status.voids.keys() == {(1, 32)}
 
 
 def test_nothing_is_left_of_a_deleted_stream(backend: Backend) -> None:

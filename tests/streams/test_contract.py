@@ -139,13 +139,16 @@ def test_keys_declared_later_have_the_law_of_the_others(
         assert values[step - 13, 2] == (noise + counted if names else 0)
 
 
-def test_a_gap_is_filled_with_empty_ticks_and_a_wider_one_is_refused(backend: Backend) -> None:
+def test_a_gap_is_filled_with_empty_ticks_and_a_wider_one_is_refused(
+    backend: Backend, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("fadecount.streams.stream.LARGEST_GAP", 1000)
     with backend.open(noise=NamedNoise()) as store:
         stream = create(store)
         row = np.array([[1, 0]], dtype=np.int64)
         values = stacked(stream.release(140, row))
         with pytest.raises(ClockError, match="at most 1000 empty ticks, got 9859"):
-            list(stream.release(10000, row, largest_gap=1000))
+            list(stream.release(10000, row))
     np.testing.assert_array_equal(
         values, expected(MECHANISMS[0], np.concatenate([np.zeros((40, 2), dtype=np.int64), row]))
     )
@@ -179,7 +182,7 @@ def test_a_second_writer_is_refused_in_one_line(backend: Backend) -> None:
 def test_deleted_streams_are_gone_and_their_names_stay_taken(backend: Backend) -> None:
     with backend.open() as store:
         create(store).close_through(120)
-        store.create(describe(name="other"))
+        store.create(describe(name="other"), start_tick=0)
         store.delete("doors")
         assert store.names() == ["other"]
         with pytest.raises(ParameterError, match="never used in this store"):

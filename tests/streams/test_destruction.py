@@ -48,6 +48,12 @@ def traces(content: bytes, count: int) -> int:
     return sum(content.count(each) for each in wanted)
 
 
+def pairs(counts: list[int]) -> list[int]:
+    """The lower halves of adjacent counts, as an open block holds them, each two in one number."""
+    lower = np.array(counts).astype("<u4")[: len(counts) // 2 * 2]
+    return [int(each) for each in lower.view("<i8")]
+
+
 def planted() -> list[int]:
     """Two distinctive counts, whose sum is one too."""
     chance = random.SystemRandom()
@@ -133,15 +139,18 @@ def test_counts_of_many_streams_and_keys(tmp_path: Path, monkeypatch: pytest.Mon
     most, old = largest_count(HOURS) // 4, []
     with backend.open(noise=Shifted()) as store:  # type: ignore[arg-type]
         streams = [
-            create(store, [f"k{key}" for key in range(chance.choice((1, 20, 300)))], name=f"s{at}")
-            for at in range(40)
+            create(store, [f"k{key}" for key in range((1, 20, 300)[at % 3])], name=f"s{at}")
+            for at in range(41)
         ]
         for hour in range(14):
             for stream in streams:
                 counts = {key: chance.randrange(most // 2, most) for key in stream.keys[:20]}
-                old += list(counts.values())
+                old += [*counts.values(), *pairs(list(counts.values()))]
                 stream.add(counts)
                 stream.close_through(FIRST + hour)
+            if hour == 2:  # all that the part of a day holds, which has just begun
+                new = pairs(list(counts.values()))
+                assert all(struct.pack("<q", each) in bytes_of(tmp_path) for each in new)
             if hour == 5:
                 for stream in streams[:5]:
                     store.delete(stream.description.name)

@@ -338,7 +338,7 @@ def test_the_fence_lies_outside_the_store(tmp_path: Path, monkeypatch: pytest.Mo
     monkeypatch.setenv("XDG_STATE_HOME", str(tmp_path / "user"))
     assert default_folder() == tmp_path / "user" / "fadecount"
     with SQLiteStore(tmp_path / "state" / "streams.db") as store:
-        store.create(describe())
+        store.create(describe(), start_tick=0)
     assert (tmp_path / "user" / "fadecount" / "fence.db").exists()
     monkeypatch.delenv("XDG_STATE_HOME")
     assert default_folder() == Path.home() / ".local" / "state" / "fadecount"

@@ -10,10 +10,8 @@ from __future__ import annotations
 
 import math
 import random
-import shutil
 from collections.abc import Hashable
 from dataclasses import dataclass
-from pathlib import Path
 
 import numpy as np
 import pytest
@@ -23,7 +21,6 @@ import fadecount as fc
 from fadecount.mechanisms.gaussian_law import epsilon_at
 from fadecount.streams.forks import StreamLoss
 from tests.mechanisms.shift_program import NEVER, delay_of, uses_of
-from tests.streams.test_fence import MECHANISM, describe, open_copy
 
 MOST = 24
 """Steps of the longest history."""
@@ -196,18 +193,3 @@ def test_the_rule_covers_the_exact_loss_of_gaussian_noise(seed: int) -> None:
     exact = epsilon_at(math.sqrt(square), mechanism.delta)
     for bound in stated(mechanism, histories, min(each.step for each in histories)):
         assert exact <= bound + 1e-9
-
-
-def test_a_history_that_may_have_begun_with_another_tick_has_an_unknown_end(tmp_path: Path) -> None:
-    """The old copy has no first tick: its steps, counted from tick 50, are not those of the history
-    that began with tick 100."""
-    with open_copy(tmp_path) as store:
-        store.create(describe())
-    shutil.copytree(tmp_path / "state", tmp_path / "old")
-    with open_copy(tmp_path) as store:
-        list(store.open("doors").release(100, np.ones((20, 1), dtype=np.int64)))
-    with open_copy(tmp_path, "old") as store:
-        store.accept_histories("doors", 1)
-        list(store.open("doors").release(50, np.ones((80, 1), dtype=np.int64)))
-        assert store.reader().status("doors").forks == (None,)
-        assert store.reader().loss("doors", 119) >= 2 * MECHANISM.loss(129 - 119)

@@ -111,7 +111,7 @@ def test_one_event_adds_at_most_the_amount_of_its_unit_through_every_door(backen
             lambda: stream.add_many([Batch(counts={"a": 6}, largest_amount=6)]),
             lambda: stream.add_many([Batch(counts={"a": 6}, largest_amount=-1)]),
             lambda: intake.add_many([Batch(counts={"a": 6})]),
-            lambda: intake.check(Batch(counts={"a": 6})),
+            lambda: intake.checked(Batch(counts={"a": 6})),
             lambda: stream.add_rows(numbers(0, 0), numbers(1, 6)),
         ]
         for wrong in wrong_calls:

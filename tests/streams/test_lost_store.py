@@ -70,7 +70,8 @@ def test_a_new_store_in_the_place_of_a_lost_one_is_refused_the_name(backend: Bac
                 and "restore that store" in said
             )
         with pytest.raises(FenceError, match=USED):
-            store.open_or_create("doors", tick=Ticks(tick_seconds=60), mechanism=MECHANISM)
+            ticks = Ticks(tick_seconds=60)
+            store.open_or_create("doors", tick=ticks, mechanism=MECHANISM, start_tick=1)
         assert store.names() == []
         assert {
             path.name: path.read_bytes() for path in backend.fence.folder.glob("fence.db")

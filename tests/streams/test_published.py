@@ -3,7 +3,10 @@
 from __future__ import annotations
 
 import itertools
+from collections.abc import Callable
+from dataclasses import replace
 from datetime import datetime
+from functools import partial
 from typing import Any
 from zoneinfo import ZoneInfo
 
@@ -69,7 +72,7 @@ def published(
     void_at: int | None = None,
 ) -> Published:
     """A stream in memory, whose noise ahead is destroyed after ``void_at`` steps."""
-    source, width, voids = FiguresInMemory(), counts.shape[1], []
+    source, width, voids = FiguresInMemory(), counts.shape[1], {}
     calendar = None
     if isinstance(mechanism, fc.Blocks):
         calendar = BlockCalendar.new(mechanism, ticks, first).reaching(len(counts))
@@ -85,7 +88,8 @@ def published(
                         values=made.values,
                     )
                 )
-            voids += maker.destroy_noise_ahead() if end == void_at else []
+            if end == void_at:
+                voids = dict.fromkeys(maker.destroy_noise_ahead(), end)
     else:
         counter = Counter._with_noise(mechanism, noise, width=width) if noise else None
         counter = counter or Counter(mechanism, shape=(width,))
@@ -99,7 +103,7 @@ def published(
         steps=len(counts),
         source=source,
         calendar=calendar,
-        voids=frozenset(voids),
+        voids=voids,
     )
 
 
@@ -157,6 +161,25 @@ class TestWithoutNoise:
         total = stream.total()
         assert total.values.tolist() == [counts.sum(axis=0).tolist()]
 
+    def test_what_was_shown_before_a_block_was_void_stays(self, counts: NDArray[np.int64]) -> None:
+        stream = published(counts, first=FIRST, void_at=702)
+        never, always = (
+            replace(stream, voids=dict.fromkeys(stream.voids, step)) for step in (1 << 40, -1)
+        )
+        ticks = np.array([*range(FIRST + 720, FIRST + 690, -1), FIRST + 705])
+        shown, before, after = (
+            each.totals(ticks, as_published=True) for each in (stream, never, always)
+        )
+        then = (ticks <= FIRST + 702)[:, np.newaxis]
+        assert np.array_equal(shown.values, np.where(then, before.values, after.values))
+        assert np.array_equal(
+            shown.half_widths, np.where(then, before.half_widths, after.half_widths)
+        )
+        assert not np.array_equal(before.values, after.values)
+        for as_of, same in ((FIRST + 702, before), (FIRST + 703, after)):
+            place = int(np.flatnonzero(ticks == as_of)[0])
+            assert stream.total(as_of=as_of).values.tolist() == [same.values[place].tolist()]
+
     def test_a_key_that_is_declared_later_begins_with_the_next_blocks(
         self, counts: NDArray[np.int64]
     ) -> None:
@@ -211,6 +234,104 @@ class _Narrow:
                 begin = end
 
 
+class TestTogether:
+    @pytest.mark.parametrize(
+        "mechanism",
+        [DESIGN, fc.Gradual(epsilon=0.5, delay=3), fc.Gaussian.gradual(13.5)],
+        ids=["blocks", "tree", "gaussian"],
+    )
+    @pytest.mark.parametrize("declared", [0, 1234])
+    def test_it_is_the_sum_of_the_keys(
+        self, counts: NDArray[np.int64], mechanism: fc.Mechanism, declared: int
+    ) -> None:
+        """Exactly, but for shares of ties, which are rounded once; with one band for both keys."""
+        stream = published(counts, first=FIRST, mechanism=mechanism)
+        if declared:
+            stream = replace(
+                stream,
+                source=_Narrow(stream, declared) if stream.calendar else _Cut(stream, declared),
+                key_steps=((0, 0), (1, declared)),
+            )
+        both = stream.together()
+        questions: list[Callable[[Published], Figures]] = [
+            *(partial(Published.figures, per=per) for per in ("1h", "1d", "1w", "1mo")),
+            Published.total,
+            lambda each: each.so_far("1d"),
+            lambda each: each.window(FIRST + 1000, FIRST + 3000),
+            lambda each: next(each.running(since=FIRST + 1200, until=FIRST + 1500)),
+        ]
+        for question in questions:
+            apart, sums = question(stream), question(both)
+            assert sums.values.shape == sums.half_widths.shape == (len(apart), 1)
+            ties = 4 if mechanism == DESIGN else 0
+            added = apart.values.sum(axis=1, keepdims=True)
+            assert np.abs(sums.values - added).max() <= ties
+            assert np.array_equal(sums.known, apart.known.any(axis=1, keepdims=True))
+            widest, all_of_them = apart.half_widths.max(axis=1), apart.half_widths.sum(axis=1)
+            assert (sums.half_widths[:, 0] >= widest - ties).all()
+            assert (sums.half_widths[:, 0] <= all_of_them).all()
+            alone = apart.known.sum(axis=1) == 1
+            assert np.array_equal(sums.half_widths[alone, 0], all_of_them[alone])
+            assert np.array_equal(sums.status, apart.status)
+        assert len(both.figures("1d", since=FIRST + len(counts))) == 0
+
+    @pytest.mark.parametrize("mechanism", [DESIGN, fc.Gradual(epsilon=0.5)], ids=["blocks", "tree"])
+    @pytest.mark.parametrize("keys", [2, 3, 40])
+    def test_bands_hold_the_sum_as_often_as_they_say(
+        self, mechanism: fc.Mechanism, keys: int
+    ) -> None:
+        """Thousands of streams of few keys, as the keys of one: each sum holds all noises once."""
+        streams, steps = 4000 // keys, 500
+        counts = np.zeros((steps, streams * keys), dtype=np.int64)
+        whole = published(counts, first=FIRST, mechanism=mechanism)
+        figures = [
+            replace(
+                whole,
+                keys=whole.keys[:keys],
+                source=_Part(whole, range(number * keys, (number + 1) * keys)),
+            ).together()
+            for number in range(streams)
+        ]
+        for per in ("1h", "3h", "1d"):
+            found = [stream.figures(per) for stream in figures[:400]]
+            inside = np.array([np.abs(each.values) <= each.half_widths for each in found])
+            chance = float(stats.binom.cdf(inside.sum(), inside.size, 0.95))
+            assert chance > EACH, explained(
+                f"{per} of {keys} keys hold the truth too rarely", chance
+            )
+            if keys == 40 and inside.size > 10_000:
+                assert inside.mean() < 0.96
+
+
+class _Cut:
+    """Running totals without the last key before a step."""
+
+    def __init__(self, stream: Published, step: int) -> None:
+        self._stream, self._step = stream, step
+
+    def rows(self, level: int, stage: int, first_tick: int, end_tick: int) -> Any:
+        cut = self._stream.first_tick + self._step
+        for row in self._stream.source.rows(level, stage, first_tick, end_tick):
+            split = np.clip(cut - row.first_tick, 0, len(row.values))
+            for part, width in ((slice(0, split), -1), (slice(split, None), None)):
+                values = row.values[part, :width]
+                first = row.first_tick + (part.start or 0)
+                if len(values):
+                    end = first + len(values)
+                    yield replace(row, first_tick=first, end_tick=end, values=values)
+
+
+class _Part:
+    """Figures of some of the keys."""
+
+    def __init__(self, stream: Published, keys: range) -> None:
+        self._stream, self._keys = stream, slice(keys.start, keys.stop)
+
+    def rows(self, level: int, stage: int, first_tick: int, end_tick: int) -> Any:
+        for row in self._stream.source.rows(level, stage, first_tick, end_tick):
+            yield replace(row, values=row.values[:, self._keys])
+
+
 class TestStatus:
     def test_months_are_provisional_then_revised_then_final(
         self, counts: NDArray[np.int64]
@@ -237,6 +358,25 @@ class TestStatus:
         assert today.status.tolist() == [PROVISIONAL]
         assert np.array_equal(today.values, stream.figures("1d").values[-1:])
         assert today.starts[0] <= (FIRST + len(counts)) * 900 < today.ends[0]
+
+    @pytest.mark.parametrize(
+        ("per", "day"),
+        [("1h", "2026-04-02"), ("1d", "2026-04-02"), ("1w", "2026-04-06"), ("1mo", "2026-05-01")],
+    )
+    @pytest.mark.parametrize("mechanism", [DESIGN, fc.Gradual(epsilon=0.5)], ids=["blocks", "tree"])
+    def test_the_open_slot_begins_where_the_one_before_ends(
+        self, counts: NDArray[np.int64], mechanism: fc.Mechanism, per: str, day: str
+    ) -> None:
+        """When a day ends, nothing of the next one has happened: it is there, and empty."""
+        stream = published(counts, first=FIRST, mechanism=mechanism)
+        begin = at(day)
+        slot = stream.so_far(per, as_of=begin)
+        assert slot.starts.tolist() == [begin * 900] and slot.ends[0] > begin * 900
+        assert not slot.values.any() and not slot.half_widths.any() and slot.known.all()
+        assert slot.partial.tolist() == [True] and slot.status.tolist() == [PROVISIONAL]
+        before = stream.so_far(per, as_of=begin - 1)
+        assert before.ends.tolist() == [begin * 900]
+        assert stream.so_far(per, as_of=begin + 1).starts.tolist() == [begin * 900]
 
     def test_a_week_is_final_when_its_months_are(self, counts: NDArray[np.int64]) -> None:
         stream = published(counts, first=FIRST)

@@ -3,6 +3,7 @@ lost."""
 
 from __future__ import annotations
 
+from fractions import Fraction
 from itertools import pairwise
 from pathlib import Path
 
@@ -12,8 +13,9 @@ from numpy.typing import NDArray
 
 import fadecount as fc
 from fadecount.errors import StoreError
-from fadecount.mechanisms.noise_law import half_widths, quantile_of
+from fadecount.mechanisms.noise_law import quantile
 from fadecount.streams import Description, Reader, Ticks, Unit
+from tests.mechanisms.examples import half_widths
 from tests.streams.backends import Backend, BriefStore, SQLiteBackend, totals_of
 from tests.streams.test_contract import MECHANISMS
 
@@ -61,7 +63,7 @@ def test_many_small_rows_are_read_in_order(tmp_path: Path) -> None:
 
 def test_a_reader_cannot_write(backend: Backend) -> None:
     with backend.open() as store:
-        store.create(describe(MECHANISMS[0]))
+        store.create(describe(MECHANISMS[0]), start_tick=0)
     with backend.reader() as reader, pytest.raises(StoreError):
         reader._database.change("DELETE FROM streams")
 
@@ -71,12 +73,12 @@ def test_a_reader_needs_a_store(tmp_path: Path) -> None:
         Reader.of_file(tmp_path / "none.db")
 
 
-def test_a_stream_that_has_not_begun_shows_nothing(tmp_path: Path) -> None:
+def test_a_stream_that_has_closed_no_tick_shows_nothing(tmp_path: Path) -> None:
     backend = SQLiteBackend(tmp_path)
     with backend.open() as store:
-        assert store.create(describe(MECHANISMS[0])).open_tick is None
+        assert store.create(describe(MECHANISMS[0]), start_tick=5).open_tick == 5
     with backend.reader() as reader:
-        assert list(reader.totals("doors")) == []
+        assert list(reader.stream("doors").running()) == []
         assert reader.loss("doors", 5) == 0.0
 
 
@@ -84,8 +86,11 @@ def test_a_stream_that_has_not_begun_shows_nothing(tmp_path: Path) -> None:
 def test_widths_are_the_quantiles_of_each_step(mechanism: fc.Mechanism) -> None:
     for first, count in ((1, 60), (3, 1), (17, 40)):
         wanted = [
-            quantile_of(mechanism.schedule.budgets_in_use(int(mechanism.shown(step))), 0.05)
-            for step in range(first, first + count)
+            quantile(tuple((Fraction(1), budget, 1) for budget in budgets), 0.05)
+            for budgets in (
+                mechanism.schedule.budgets_in_use(int(mechanism.shown(step)))
+                for step in range(first, first + count)
+            )
         ]
         np.testing.assert_array_equal(half_widths(mechanism, first, count), wanted)
 

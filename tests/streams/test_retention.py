@@ -79,7 +79,7 @@ def test_readers_of_removed_ranges_get_a_clear_answer(backend: Backend) -> None:
         stream = store.create(describe(mechanism=fc.Gradual(epsilon=2.0**14)), start_tick=0)
         for first in (0, 100, 200):
             list(stream.release(first, np.ones((100, 1), dtype=np.int64)))
-        whole = store.reader().figures("doors", per="1h")
+        whole = store.reader().stream("doors").figures("1h")
         store.retain("doors", 90 * 60)
         keep_up(store)
         reader = store.reader()
@@ -91,13 +91,13 @@ def test_readers_of_removed_ranges_get_a_clear_answer(backend: Backend) -> None:
                 released(reader, since)
             assert "\n" not in str(refused.value)
         assert min(released(reader, since=210)) == 210
-        found = reader.figures("doors", per="1h")
+        found = reader.stream("doors").figures("1h")
         assert (found.partial.tolist(), found.values[:, 0].tolist()) == ([False], [60])
         assert np.array_equal(found.half_widths[-1:], whole.half_widths[-1:]), (
             "the interval of a whole window is the same"
         )
         with pytest.raises(RemovedError):
-            reader.figures("doors", per="1h", since=180)
+            reader.stream("doors").figures("1h", since=180)
 
 
 def test_windows_with_a_delay_need_a_kept_release_before_them(tmp_path: Path) -> None:
@@ -109,9 +109,8 @@ def test_windows_with_a_delay_need_a_kept_release_before_them(tmp_path: Path) ->
             list(stream.release(first, np.ones((100, 1), dtype=np.int64)))
         store.retain("doors", 100 * 60)
         keep_up(store)
-        found = store.reader().figures(
-            "doors", per="1h"
-        )  # releases 200 .. 299 show the counts up to tick 269
+        found = store.reader().stream("doors").figures("1h")
+        # releases 200 .. 299 show the counts up to tick 269
         assert found.partial.tolist() == [False, True]
         assert found.values[:, 0].tolist() == [60, 30]
 

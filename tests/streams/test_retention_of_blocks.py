@@ -42,7 +42,6 @@ def keep_up(store: Store, name: str = "doors") -> int:
 def answers(store: Store) -> dict[str, Any]:
     """What does not need small figures of long ago."""
     published = store.reader().stream("doors")
-    assert published is not None
     parts: dict[str, Any] = {
         "total": published.total(),
         "so far": published.so_far("1d"),
@@ -99,7 +98,6 @@ def test_questions_about_what_was_removed_are_refused(backend: Backend) -> None:
         store.retain("doors", 5 * DAY)
         keep_up(store)
         published = store.reader().stream("doors")
-        assert published is not None
         old = FIRST + 400
         with pytest.raises((ParameterError, RemovedError)) as refused:
             published.total(as_of=old)
@@ -133,7 +131,6 @@ def test_children_of_a_void_block_stay_while_they_stand_for_it(
             list(stream.release(FIRST + stream.status.steps, COUNTS[stream.status.steps : steps]))
             keep_up(store)
             published = store.reader().stream("doors")
-            assert published is not None
             truth = COUNTS[:steps].sum(axis=0).tolist()
             assert published.total().values[0].tolist() == truth
             hours = ends_of(stored(store._database, mechanism=months), 0, 0)

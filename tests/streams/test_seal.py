@@ -125,7 +125,8 @@ def test_a_rotation_that_fails_keeps_no_lock(
     backend = PostgresBackend(tmp_path, postgres_url, "rotation")
     with backend.open() as one, backend.open() as two:
         for name in ("doors", "windows"):
-            one._database.unlock(one.create(replace(DESCRIPTION, name=name)).status.uid)
+            made = one.create(replace(DESCRIPTION, name=name), start_tick=0)
+            one._database.unlock(made.status.uid)
         in_use = two.open("windows").status.uid
         with pytest.raises(LockedError):
             one.rotate(Sealed(os.urandom(32)))

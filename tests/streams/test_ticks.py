@@ -30,13 +30,13 @@ def test_a_day_begins_at_local_midnight_also_when_clocks_change() -> None:
     spring = days.at(datetime(2026, 3, 29, 12, tzinfo=UTC).timestamp())
     assert days.shown(spring) == "2026-03-28T23:00:00Z"
     assert days.shown(spring + 1) == "2026-03-29T22:00:00Z"
-    starts = iso_times(days.starts(spring, 2), "UTC")
+    starts = iso_times(days.starts_of(np.arange(spring, spring + 2)), "UTC")
     assert starts == ["2026-03-28T23:00:00Z", "2026-03-29T22:00:00Z"]
 
 
 def test_starts_are_the_same_one_by_one_and_at_once() -> None:
     hours = Ticks(tick_seconds=3600)
-    starts = hours.starts(-30, 60)
+    starts = hours.starts_of(np.arange(-30, 30))
     assert iso_times(starts, "UTC") == [hours.shown(tick) for tick in range(-30, 30)]
     zurich = Ticks(tick_seconds=3600, zone="Europe/Zurich")
     assert iso_times(starts, "Europe/Zurich") == [zurich.local(tick) for tick in range(-30, 30)]

@@ -28,7 +28,7 @@ from fadecount.streams import (
 )
 from fadecount.streams.database import Checkpoints
 from fadecount.streams.fence import Mark
-from fadecount.streams.inputs import Acceptance, accept_together
+from fadecount.streams.inputs import Acceptance, Accepted, accept_together
 from fadecount.streams.stream import close_together
 from tests.streams.backends import Backend, totals_of
 
@@ -157,14 +157,15 @@ def test_batches_for_several_streams_are_accepted_in_one_transaction(backend: Ba
         store._context.checkpoint = noted = Stopping()
         intakes = [store.intake(each.description.name) for each in streams]
         batches = [Batch(counts={"all": 10}, id="one"), Batch(counts={"all": 10}, id="one")]
+        events = [gone.checked(each) for each in batches]
         wanted = [
-            Acceptance(intakes[2], batches, 100),
-            Acceptance(intakes[1], batches, 101),
-            Acceptance(gone, batches),
+            Acceptance(intakes[2], events, 100),
+            Acceptance(intakes[1], events, 101),
+            Acceptance(gone, events),
         ]
         last, late, deleted, none = accept_together([*wanted, Acceptance(intakes[0], [])])
         assert (
-            (last, none) == ([True, False], [])
+            (last, none) == (Accepted([True, False], 1), Accepted([], 0))
             and isinstance(late, ClockError)
             and isinstance(deleted, ParameterError)
         )

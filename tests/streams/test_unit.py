@@ -126,6 +126,7 @@ def test_a_run_that_differs_is_refused(changes: dict[str, object], message: str)
             "mechanism": fc.Gradual(epsilon=0.6),
             "keys": ["a"],
             "unit": PERSON,
+            "start_tick": 0,
         }
         store.open_or_create("doors", **asked)  # type: ignore[arg-type]
         with pytest.raises(ParameterError, match=message):

@@ -68,7 +68,7 @@ def totals(reader: Reader) -> np.ndarray:
 def test_windows_add_up_to_the_totals_exactly(per: str) -> None:
     first = moment("2026-02-20T05:00") // HOUR
     _, reader = filled(np.random.default_rng(3).integers(0, 9, (24 * 60, 2)), first=first)
-    windows, shown = reader.figures("s", per=per), totals(reader)
+    windows, shown = reader.stream("s").figures(per), totals(reader)
     assert np.array_equal(np.cumsum(windows.values, axis=0)[-1], shown[-1])
     ends = np.minimum(windows.ends // HOUR - first, len(shown)) - 1
     assert np.array_equal(np.cumsum(windows.values, axis=0), shown[ends])
@@ -83,9 +83,9 @@ def test_days_of_a_zone_have_23_and_25_hours() -> None:
         _, reader = filled(
             np.ones((hours, 1)), first=first, zone=BERLIN, mechanism=fc.Gradual(epsilon=60.0)
         )
-        windows = reader.figures("s", per="1d")
+        windows = reader.stream("s").figures("1d")
         assert (windows.values.tolist(), windows.partial.tolist()) == ([[hours]], [False])
-        assert reader.figures("s", per="1d", zone="UTC").partial.any()
+        assert reader.stream("s").figures("1d", zone="UTC").partial.any()
 
 
 def test_windows_of_whole_day_ticks() -> None:
@@ -97,7 +97,7 @@ def test_windows_of_whole_day_ticks() -> None:
         zone=BERLIN,
         mechanism=fc.Gradual(epsilon=60.0),
     )
-    windows = reader.figures("s", per="1mo")
+    windows = reader.stream("s").figures("1mo")
     assert (windows.values.ravel().tolist(), windows.partial.tolist()) == ([31, 30], [False, False])
 
 
@@ -106,7 +106,7 @@ def test_a_delay_moves_no_event_into_another_window() -> None:
     first = moment("2026-03-01") // HOUR
     counts = np.arange(48)[:, np.newaxis]
     _, reader = filled(counts, first=first, mechanism=mechanism)
-    windows = reader.figures("s", per="1d")
+    windows = reader.stream("s").figures("1d")
     assert windows.values.ravel().tolist() == [sum(range(24)), sum(range(24, 43))]
     assert windows.partial.tolist() == [False, True], "the last five hours are not shown yet"
 
@@ -118,7 +118,7 @@ def test_keys_declared_later_have_the_error_of_their_total() -> None:
     begin = stream.open_tick
     assert begin is not None
     list(stream.release(begin, np.ones((30, 2), dtype=np.int64)))
-    windows = reader.figures("s", per="1d")
+    windows = reader.stream("s").figures("1d")
     mechanism = stream.description.mechanism
     assert windows.known.tolist() == [[True, False], [True, True], [True, True]]
     assert windows.half_widths[1].tolist() == [
@@ -142,21 +142,21 @@ def test_keys_declared_later_have_the_error_of_their_total() -> None:
 def test_windows_that_do_not_fit_are_refused(per: str, zone: str | None) -> None:
     _, reader = filled(np.ones((60, 1)), first=moment("2026-03-01") // HOUR)
     with pytest.raises(ParameterError, match=r"^(per|zone) must be .*; "):
-        reader.figures("s", per=per, zone=zone)
+        reader.stream("s").figures(per, zone=zone)
 
 
 def test_a_range_holds_the_windows_that_begin_in_it_and_they_are_whole() -> None:
     _, reader = filled(np.ones((72, 1)), first=moment("2026-03-01") // HOUR)
     first = moment("2026-03-01") // HOUR
-    found = reader.figures("s", per="1d", since=first + 24, until=first + 49)
+    found = reader.stream("s").figures("1d", since=first + 24, until=first + 49)
     assert (found.partial.tolist(), (found.starts // HOUR - first).tolist()) == (
         [False, False],
         [24, 48],
     )
-    whole = reader.figures("s", per="1d")
+    whole = reader.stream("s").figures("1d")
     assert found.values.tolist() == whole.values[1:].tolist()
-    assert len(reader.figures("s", per="1d", since=first + 25, until=first + 48)) == 0
-    assert len(reader.figures("s", per="1d", since=first + 72)) == 0
+    assert len(reader.stream("s").figures("1d", since=first + 25, until=first + 48)) == 0
+    assert len(reader.stream("s").figures("1d", since=first + 72)) == 0
 
 
 def test_windows_of_nothing() -> None:
@@ -164,12 +164,13 @@ def test_windows_of_nothing() -> None:
         store.create(
             Description(name="s", mechanism=fc.Linear(epsilon=1.0), ticks=Ticks(tick_seconds=60)),
             keys=["a", "b"],
+            start_tick=0,
         )
-        assert len(store.reader().figures("s", per="1d")) == 0
+        assert len(store.reader().stream("s").figures("1d")) == 0
     _, reader = filled(np.ones((3, 1)), first=0)
-    assert len(reader.figures("s", per="1h", since=10)) == 0
-    assert len(reader.figures("s", per="1h", since=1, until=2)) == 1
-    assert len(reader.figures("s", per="1h", since=1, until=1)) == 0
+    assert len(reader.stream("s").figures("1h", since=10)) == 0
+    assert len(reader.stream("s").figures("1h", since=1, until=2)) == 1
+    assert len(reader.stream("s").figures("1h", since=1, until=1)) == 0
     with pytest.raises(ParameterError, match="at most"):
         WindowCalendar(per="1s").edges(0, 10**10)
 
@@ -225,7 +226,8 @@ def test_exported_windows(
         "60",
     ]
     words += ["--per", "1d", "--output", f"days.{kind}"]
-    assert main(["run", "e.csv", *words, "--state", "state", "--name", "s"]) == 0
+    begun = ["--state", "state", "--start", "2026-03-01"]
+    assert main(["run", "e.csv", *words, *begun, "--name", "s"]) == 0
     if kind == "parquet":
         polars = pytest.importorskip("polars")
         frame = polars.read_parquet(f"days.{kind}")
@@ -272,7 +274,7 @@ def test_csv_times_carry_the_offset_of_the_zone(tmp_path: Path) -> None:
     first = Ticks(tick_seconds=86_400, zone=BERLIN).at(moment("2026-03-28", BERLIN))
     _, reader = filled(np.ones((3, 1)), first=first, seconds=86_400, zone=BERLIN)
     with FigureWriter(str(tmp_path / "a.csv"), reader.status("s").description) as writer:
-        for table in published_tables(reader.stream("s"), ["k0"], per="1d"):
+        for table in published_tables(reader.stream("s"), per="1d"):
             writer.write(table)
     ticks = [row["start"] for row in csv.DictReader((tmp_path / "a.csv").read_text().splitlines())]
     assert ticks == [

@@ -17,6 +17,7 @@ if TYPE_CHECKING:
 
     from fadecount.mechanisms import Mechanism
     from fadecount.planning import Person
+    from fadecount.service.settings import Storage
     from fadecount.sources import SourceOptions
     from fadecount.streams import Group, Reader, Store
 
@@ -293,7 +294,6 @@ def add_per_option(parser: argparse._ActionsContainer) -> None:
     add_options(parser, ("--per", "LENGTH", text, str))
 
 
-FILE_NAME = "streams.db"
 STATE_DEFAULT = "FADECOUNT_STATE, else ~/.local/share/fadecount"
 """Where every command looks for a store that is not named, except a run: see
 :func:`place_store`."""
@@ -351,20 +351,27 @@ def is_stored(arguments: argparse.Namespace) -> bool:
     return arguments.state is not None or arguments.database is not None
 
 
+def storage_from(arguments: argparse.Namespace) -> Storage:
+    """Return where the store is, after :func:`place_store`."""
+    from fadecount.service.settings import Storage, default_folder
+
+    return Storage(
+        folder=Path(arguments.state or default_folder()),
+        database=arguments.database,
+        fence=arguments.fence,
+        key_file=arguments.key_file,
+    )
+
+
 def open_store(arguments: argparse.Namespace) -> Store:
     """Return the store for writing."""
-    from fadecount.streams import PostgresStore, SQLiteStore, fence_from, seal_from
+    from fadecount.service import settings
 
-    seal, fence = seal_from(arguments.key_file), fence_from(arguments.fence)
-    if arguments.database is not None:
-        return PostgresStore(arguments.database, fence=fence, seal=seal)
-    return SQLiteStore(Path(arguments.state) / FILE_NAME, fence=fence, seal=seal)
+    return settings.open_store(storage_from(arguments), lock_wait_seconds=5.0)
 
 
 def open_reader(arguments: argparse.Namespace) -> Reader:
     """Return the reader of the published releases of the store."""
-    from fadecount.streams import Reader
+    from fadecount.service import settings
 
-    if arguments.database is not None:
-        return Reader.of_server(arguments.database)
-    return Reader.of_file(Path(arguments.state) / FILE_NAME)
+    return settings.open_reader(storage_from(arguments))

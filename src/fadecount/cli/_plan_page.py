@@ -35,7 +35,6 @@ from fadecount.mechanisms import (
     Mechanism,
     views_of,
 )
-from fadecount.mechanisms.noise_law import window_half_widths
 from fadecount.planning import Option, Plan, person_losses, plan, plan_json
 from fadecount.rounding import shown_loss
 
@@ -246,7 +245,7 @@ def _simulated(mechanism: Mechanism, horizon: int, tick: int, daily: int) -> tup
             return []
         if not isinstance(mechanism, Blocks):
             values = released[stops] - released[starts]
-            around = window_half_widths(mechanism, starts, stops)
+            around = mechanism.half_widths(starts, stops)
         elif not starts.any():
             values = released[stops]
             dates = mechanism.calendar

@@ -18,7 +18,7 @@ from __future__ import annotations
 import argparse
 from pathlib import Path
 
-from fadecount.cli._options import FILE_NAME, add_options, add_store_options, place_store
+from fadecount.cli._options import add_options, add_store_options, place_store, storage_from
 from fadecount.errors import ParameterError
 
 
@@ -30,7 +30,6 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 
 def run(arguments: argparse.Namespace) -> int:
-    from fadecount.streams.audit_log import AuditLog
     from fadecount.streams.backup import check_backup, make_backup
 
     if arguments.check:
@@ -42,8 +41,8 @@ def run(arguments: argparse.Namespace) -> int:
                 "--database must not be given to backup; PostgreSQL makes its own: pg_dump"
                 " --format=custom --file=FILE --dbname=ADDRESS"
             )
-        folder = Path(arguments.state)
-        names = make_backup(folder / FILE_NAME, arguments.file, audit_log=AuditLog(folder))
+        storage = storage_from(arguments)
+        names = make_backup(storage.store_path, arguments.file, audit_log=storage.audit_log())
     size = Path(arguments.file).stat().st_size
     print(f"{arguments.file}: {len(names)} streams, {size:,} bytes")
     return 0

@@ -14,10 +14,9 @@ import argparse
 import stat
 import time
 from collections.abc import Callable
-from pathlib import Path
 from typing import Literal
 
-from fadecount.cli._options import FILE_NAME, add_store_options, open_reader, place_store
+from fadecount.cli._options import add_store_options, open_reader, place_store, storage_from
 from fadecount.cli.main import EXTRAS, FAILED
 from fadecount.errors import FadecountError, install_hint
 
@@ -69,8 +68,9 @@ def _store(arguments: argparse.Namespace) -> Finding:
     from fadecount.streams.fence import fence_from, in_order
 
     fence = fence_from(arguments.fence)
-    folder = None if arguments.state is None else Path(arguments.state)
-    if folder is not None and not (folder / FILE_NAME).exists():
+    storage = storage_from(arguments)
+    folder = storage.folder if storage.database is None else None
+    if folder is not None and not storage.store_path.exists():
         return "note", f"there is none in {folder} yet; run or serve makes it"
     with open_reader(arguments) as reader:
         names = reader.names()
@@ -81,7 +81,7 @@ def _store(arguments: argparse.Namespace) -> Finding:
             if not any(in_order(reader.status(name), mark) for mark in marks):
                 return "FAILED", f"stream {name!r} does not agree with the fence at {fence.where}"
             tick, ticks = status.published_tick, status.description.ticks
-            if tick is not None and ticks.start_seconds(tick) > time.time():
+            if ticks.start_seconds(tick) > time.time():
                 return "note", f"stream {name!r} is ahead of this clock: {ticks.shown(tick)}"
     if folder is not None and stat.S_IMODE(folder.stat().st_mode) & 0o77:
         return "note", f"other users may look into it: chmod 700 {folder}"

@@ -18,9 +18,8 @@ examples:
 from __future__ import annotations
 
 import argparse
-from pathlib import Path
 
-from fadecount.cli._options import FILE_NAME, add_store_options, open_reader, place_store
+from fadecount.cli._options import add_store_options, open_reader, place_store, storage_from
 from fadecount.errors import ParameterError
 
 
@@ -30,7 +29,6 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 
 def run(arguments: argparse.Namespace) -> int:
-    from fadecount.streams.audit_log import AuditLog
     from fadecount.streams.backup import protection_of, restore_backup
     from fadecount.streams.fence import fence_from
 
@@ -40,8 +38,8 @@ def run(arguments: argparse.Namespace) -> int:
             "FILE must be left out with --database; run pg_restore --dbname=ADDRESS FILE first"
         )
     if arguments.file is not None:
-        folder = Path(arguments.state)
-        restore_backup(arguments.file, folder / FILE_NAME, audit_log=AuditLog(folder))
+        storage = storage_from(arguments)
+        restore_backup(arguments.file, storage.store_path, audit_log=storage.audit_log())
     fence = fence_from(arguments.fence)
     with open_reader(arguments) as reader:
         lines = protection_of(reader.database, fence)

@@ -46,6 +46,7 @@ from fadecount.cli._options import (
     parse_time,
     place_store,
     source_options,
+    storage_from,
 )
 from fadecount.cli._output import progress, waiting
 from fadecount.errors import InputError, ParameterError, bad_parameter
@@ -61,7 +62,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     text = ".csv, .jsonl or .parquet files, or - for standard input"
     parser.add_argument("inputs", metavar="INPUT", nargs="+", help=text)
     follow = "count events as they come, by the clock, until interrupted; a restart goes on"
-    start = "when a new stream begins (default: with the first event, which this reveals)"
+    start = "when a new stream begins (a one-off run: with the first event, which this reveals)"
     until = "release ticks that end by then (default: up to the last event, which this reveals)"
     add_options(
         parser,
@@ -220,10 +221,9 @@ def _check(arguments: argparse.Namespace, options: SourceOptions) -> int:
 
 def _status(arguments: argparse.Namespace) -> Status | None:
     """Return where the stream is in time, if there is one."""
-    from fadecount.cli._options import FILE_NAME
-
-    missing = arguments.state is not None and not (Path(arguments.state) / FILE_NAME).exists()
-    if missing or not is_stored(arguments):
+    if not is_stored(arguments):
+        return None
+    if arguments.state is not None and not storage_from(arguments).store_path.exists():
         return None
     name = arguments.name or _default_name(arguments.input)
     with open_reader(arguments) as reader:
@@ -270,16 +270,14 @@ def _release(arguments: argparse.Namespace, under_way: Run, how: dict[str, Any])
         ):
             for closed in under_way:
                 first, end = closed.first_tick if first is None else first, closed.last_tick + 1
-                if at_once and under_way.published is not None:
+                if at_once:
                     for figures in under_way.published.published_with(
                         closed.first_tick, closed.last_tick, per=per
                     ):
                         writer.write(figures_table(figures, stream.keys))
                 advance(end - closed.first_tick)
             if first is not None and not at_once:
-                for table in published_tables(
-                    under_way.published, stream.keys, per=per, news_since=first
-                ):
+                for table in published_tables(under_way.published, per=per, news_since=first):
                     writer.write(table)
     finally:
         signal.signal(signal.SIGINT, before)

@@ -7,7 +7,7 @@ examples:
   fadecount serve --database postgresql://user@host/name --public
 
 The page is at the address that is printed. Reading needs a token unless
---public is given. A setting may also stand in the environment
+--public is given. An option may also stand in the environment
 (FADECOUNT_MAX_BODY=2097152); the command line comes first. Put a proxy with
 TLS in front (see docs/service.md).
 Ctrl-C or SIGTERM ends it; nothing that was acknowledged is lost.
@@ -17,63 +17,69 @@ from __future__ import annotations
 
 import argparse
 import os
-from typing import TYPE_CHECKING, Any
+from collections.abc import Callable
+from typing import Any
 
-if TYPE_CHECKING:
-    from fadecount.service.settings import Setting
+from fadecount.cli._options import add_store_options, place_store, storage_from
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
-    from fadecount.service.settings import SETTINGS
+    from fadecount.service.settings import Limits
 
-    for setting in SETTINGS:
-        add_setting(parser, setting)
+    add_store_options(parser)
+    group = parser.add_argument_group("service")
+
+    def add(name: str, metavar: str, text: str, kind: Any, default: object, **more: Any) -> None:
+        given = os.environ.get("FADECOUNT_" + name.upper().replace("-", "_"), "tcp://")
+        # Kubernetes sets FADECOUNT_PORT=tcp://... for a service of the name fadecount
+        value = default if given.startswith("tcp://") else given
+        text = f"{text} (default: {default})" if default else text
+        group.add_argument(
+            f"--{name}", metavar=metavar, type=kind, default=value, help=text, **more
+        )
+
+    limits = Limits()
+    add("host", "HOST", "address to listen on", str, "127.0.0.1")
+    add("port", "PORT", "port to listen on, 0 for any", _at_least(0), 8000)
+    add("allow-host", "NAMES", "host names to answer to, with commas between them", _names, ())
+    text = "let everyone read, without a token"
+    add("public", "true", text, _truth, False, nargs="?", const=True)
+    add("max-body", "BYTES", "largest body, in bytes", _at_least(1), limits.body_bytes)
+    add("max-connections", "N", "open connections", _at_least(1), limits.connections)
 
 
-def add_setting(parser: argparse.ArgumentParser, setting: Setting) -> None:
-    """Add the option of a setting. Without it, the environment or the default decides."""
-    options: dict[str, Any] = {"help": _help(setting), "default": None}
-    if setting.type is bool:
-        options["action"] = argparse.BooleanOptionalAction
-    else:
-        options["metavar"] = setting.metavar
-        if setting.type is tuple:
-            options["action"] = "append"
-        if setting.choices:
-            options["choices"] = setting.choices
-    parser.add_argument(setting.option, **options)
+def _at_least(minimum: int) -> Callable[[str], int]:
+    def number(text: str) -> int:
+        if not text.isdecimal() or int(text) < minimum:
+            raise argparse.ArgumentTypeError(f"must be at least {minimum}, got {text!r}")
+        return int(text)
+
+    return number
 
 
-def _help(setting: Setting) -> str:
-    default = None if setting.default in (None, (), False) else str(setting.default)
-    shown = setting.shown_default or default
-    return setting.about if shown is None else f"{setting.about} (default: {shown})"
+def _truth(text: str) -> bool:
+    if text not in ("true", "false"):
+        raise argparse.ArgumentTypeError(f"must be true or false, got {text!r}")
+    return text == "true"
+
+
+def _names(text: str) -> tuple[str, ...]:
+    return tuple(each.strip() for each in text.split(",") if each.strip())
 
 
 def run(arguments: argparse.Namespace) -> int:
     from fadecount.service.server import configure_logs, serve
-    from fadecount.service.settings import (
-        Limits,
-        Settings,
-        Storage,
-        default_folder,
-        open_tokens,
-        read_settings,
-    )
+    from fadecount.service.settings import Limits, Settings, open_tokens
 
-    chosen: Any = argparse.Namespace(**read_settings(vars(arguments), os.environ))
-    configure_logs(as_json=chosen.log_format == "json")
-    storage = Storage(
-        folder=chosen.state or default_folder(),
-        database=chosen.database,
-        fence=chosen.fence,
-        key_file=chosen.key_file,
-    )
+    configure_logs()
+    named = {"--state": arguments.state, "--database": arguments.database}
+    place_store(arguments, keep=True)
+    storage = storage_from(arguments)
     settings = Settings(
         storage=storage,
-        hosts=frozenset(chosen.allow_host),
-        public=chosen.public,
-        limits=Limits(body_bytes=chosen.max_body, connections=chosen.max_connections),
+        hosts=frozenset(arguments.allow_host),
+        public=arguments.public,
+        limits=Limits(body_bytes=arguments.max_body, connections=arguments.max_connections),
     )
 
     def announce(line: str) -> None:
@@ -81,7 +87,6 @@ def run(arguments: argparse.Namespace) -> int:
         with open_tokens(storage) as tokens:
             if tokens.grants():
                 return
-        named = {"--state": arguments.state, "--database": arguments.database}
         where = "".join(f" {name} {value}" for name, value in named.items() if value)
         print(
             "there is no token yet; in another terminal: fadecount token create --role"
@@ -89,4 +94,4 @@ def run(arguments: argparse.Namespace) -> int:
             flush=True,
         )
 
-    return serve(settings, chosen.host, chosen.port, announce=announce)
+    return serve(settings, arguments.host, arguments.port, announce=announce)

@@ -23,11 +23,9 @@ import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from datetime import UTC, datetime
-from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from fadecount.cli._options import (
-    FILE_NAME,
     JSON_OPTION,
     add_options,
     add_per_option,
@@ -37,6 +35,7 @@ from fadecount.cli._options import (
     open_store,
     parse_time,
     place_store,
+    storage_from,
 )
 from fadecount.cli._output import age_name, exception_of, json_text, visits_loss
 from fadecount.durations import UNITS, format_duration, parse_duration
@@ -162,8 +161,8 @@ _LABELS = {
 
 
 def _released_until(status: Status) -> str | None:
-    tick = status.published_tick
-    return None if tick is None else status.description.ticks.local(tick + 1)
+    ticks = status.description.ticks
+    return ticks.local(status.published_tick + 1) if status.published_steps else None
 
 
 def _summary(reader: Reader, status: Status) -> dict[str, Any]:
@@ -181,8 +180,8 @@ def _summary(reader: Reader, status: Status) -> dict[str, Any]:
         else {**status.group.about(), "streams": status.group.streams},
         "sensitivity": description.sensitivity,
         "ticks_released": status.published_steps,
-        "released_until": None if tick is None else description.ticks.shown(tick + 1),
-        "error_95": None if published is None else int(published.total().half_widths.max()),
+        "released_until": description.ticks.shown(tick + 1) if status.published_steps else None,
+        "error_95": int(published.total().half_widths.max()) if published.steps else None,
         "other_histories": len(status.forks),
         "releases_kept_for": "ever" if kept is None else format_duration(kept),
     }
@@ -193,7 +192,7 @@ def _protection(arguments: argparse.Namespace, reader: Reader) -> str:
     from fadecount.streams.fence import fence_from, shared_fate
 
     fence = fence_from(arguments.fence)
-    store: Any = Path(arguments.state) / FILE_NAME if arguments.state else reader.database
+    store: Any = storage_from(arguments).store_path if arguments.state else reader.database
     warning = shared_fate(store, fence)
     return f"fence at {fence.where}" + ("" if warning is None else f"; {warning}")
 
@@ -281,14 +280,14 @@ def _tables(reader: Reader, arguments: argparse.Namespace) -> Iterator[Table]:
     """The figures that the options ask for."""
     from fadecount.streams.export import published_tables
 
-    ticks, keys = reader.status(arguments.name).description.ticks, reader.keys(arguments.name)
+    published = reader.stream(arguments.name)
+    ticks = published.description.ticks
     since, until = _span(arguments, ticks)
     as_of = arguments.as_of
     if as_of is not None:
         as_of = ticks.at(parse_time(as_of, ticks.zone, name="--as-of").timestamp())
     return published_tables(
-        reader.stream(arguments.name),
-        keys,
+        published,
         per=arguments.per,
         since=since,
         until=until,

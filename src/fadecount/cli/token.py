@@ -15,12 +15,16 @@ from __future__ import annotations
 
 import argparse
 import json
-import os
 import time
-from pathlib import Path
 from typing import TYPE_CHECKING
 
-from fadecount.cli._options import JSON_OPTION, STATE_DEFAULT, add_options
+from fadecount.cli._options import (
+    JSON_OPTION,
+    add_options,
+    add_store_options,
+    place_store,
+    storage_from,
+)
 from fadecount.durations import parse_duration
 
 if TYPE_CHECKING:
@@ -48,22 +52,15 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     add_options(listing, JSON_OPTION)
     revoke.add_argument("id", help="the id that list shows")
     for each in (create, listing, revoke):
-        add_options(
-            each,
-            ("--state", "DIR", f"folder of the service (default: {STATE_DEFAULT})", Path),
-            ("--database", "URL", "PostgreSQL database of the service", str),
-        )
+        add_store_options(each)
 
 
 def run(arguments: argparse.Namespace) -> int:
-    from fadecount.service.settings import Storage, default_folder, open_tokens
+    from fadecount.service.settings import open_tokens
     from fadecount.service.tokens import Role
 
-    database = arguments.database
-    if database is None and arguments.state is None:
-        database = os.environ.get("FADECOUNT_DATABASE") or None
-    storage = Storage(folder=arguments.state or default_folder(), database=database)
-    with open_tokens(storage) as tokens:
+    place_store(arguments, keep=True)
+    with open_tokens(storage_from(arguments)) as tokens:
         if arguments.action == "create":
             expires = arguments.expires
             token, _ = tokens.create(

@@ -41,6 +41,7 @@ from fadecount.noise import (
 )
 
 Rows = NDArray[np.int64]
+_NO_STEPS = np.zeros(0, dtype=np.int64)
 
 
 @dataclass(slots=True, kw_only=True)
@@ -153,11 +154,14 @@ class FigureMaker:
         return made
 
     def _span(self, number: int, after: int) -> _Span:
+        block = self.open.get(number)
+        if block is not None and after < block.end:
+            return _Span(block, _NO_STEPS, _NO_STEPS)
         ends = self.calendar.edges(number, self.time, after)
         starts = ends[ends < after]
-        if number not in self.open:
+        if block is None:
             starts = np.concatenate([[self.time], starts])
-        return _Span(self.open.get(number), starts, ends)
+        return _Span(block, starts, ends)
 
     # Noise, from the largest level down
     # --------------------------------------------------------------------------------------------
@@ -286,19 +290,24 @@ class FigureMaker:
         self, counts: Rows, spans: list[_Span], noises: list[list[Rows]], made: list[Made]
     ) -> None:
         """Make the figures of the blocks that end, and carry their counts up."""
-        sums = np.zeros((len(counts) + 1, self.width), dtype=np.int64)
-        np.cumsum(counts, axis=0, out=sums[1:])
+        sums = np.cumsum(counts, axis=0) if len(counts) > 1 else counts
+        nothing = np.zeros(self.width, dtype=np.int64)
+
+        def counted(step: int) -> Rows:
+            """What these steps have up to one of them."""
+            return sums[step - self.time - 1] if step > self.time else nothing
+
         touched = set()
-        held = np.zeros(self.width, dtype=np.int64)  # in the open block of a level before this
+        held = nothing  # in the open block of a level before this
         reached = self.time + len(counts)  # where the last block of the level below ended
         for number, (span, level) in enumerate(zip(spans, self.mechanism.levels, strict=True)):
             before, ends, carried = span.before, span.ends, held
-            if before is not None:
-                held = before.count + held[: before.width]
-            if len(ends):
-                totals = sums[ends - self.time]
+            if len(ends):  # if not, no larger block ends either
+                totals = sums[ends - self.time - 1]
                 totals[1:] -= totals[:-1].copy()
-                totals[0, : len(held)] += held
+                if before is not None:
+                    held = before.count + carried[: before.width]
+                    totals[0, : len(held)] += held
                 begins = np.concatenate([[span.begin(self.time)], ends[:-1]])
                 figures = [totals + noise for noise in noises[number]]
                 for stage, values in enumerate(figures):
@@ -307,11 +316,13 @@ class FigureMaker:
                     made.extend(_split(whole, before, self.width))
             if span.stays_open:
                 start = int(span.starts[-1])
-                self.open[number].count = sums[reached - self.time] - sums[start - self.time]
+                self.open[number].count = counted(reached) - counted(start)
                 touched.add(number)
             elif before is not None and not len(ends) and reached > self.time:
                 own = slice(before.width)  # blocks in it may have more keys
-                before.count += carried[own] + sums[reached - self.time, own]
+                before.count += counted(reached)[own]
+                if carried is not nothing:
+                    before.count += carried[own]
                 touched.add(number)
             reached = int(ends[-1]) if len(ends) else self.time
         self.touched = frozenset(touched)

@@ -164,14 +164,15 @@ class Grid:
 def add_up(sums: NDArray[np.int64], places: Any, counts: NDArray[np.int64]) -> None:
     """Add counts from 0 on to the sums at these places (an index of ``sums``), each sum up to
     ``LARGEST_SUM`` + 1: a counter then refuses it. Nothing wraps."""
-    rough = sums.astype(np.float64)
-    if isinstance(places, slice):
-        rough[places] += counts
-        sums[places] += counts
-    else:
-        np.add.at(rough, places, counts.astype(np.float64))
-        np.add.at(sums, places, counts)  # may wrap where the rough sum is too large
     most = LARGEST_SUM + 1
+    if isinstance(places, slice):  # two of them do not wrap in uint64
+        whole = sums[places].view(np.uint64)
+        whole += counts.view(np.uint64)
+        np.minimum(whole, most, out=whole)
+        return
+    rough = sums.astype(np.float64)
+    np.add.at(rough, places, counts.astype(np.float64))
+    np.add.at(sums, places, counts)  # may wrap where the rough sum is too large
     sums[:] = np.where(rough < 1.5 * most, np.minimum(sums, most), most)
 
 

@@ -282,8 +282,28 @@ class Mechanism(ABC):
         Exact: the quantile of the law of the noise that does not cancel (docs/figures.md). It costs
         no privacy.
         """
-        first, last = self.shown(np.array(require_window(start, end))).reshape(2, 1)
-        return int(self.noise.window_half_widths(first, last, require_beta(beta))[0])
+        first, last = np.array(require_window(start, end)).reshape(2, 1)
+        return int(self.half_widths(first, last, beta=require_beta(beta))[0])
+
+    def half_widths(
+        self,
+        starts: NDArray[np.int64],
+        ends: NDArray[np.int64],
+        *,
+        beta: float = 0.05,
+        copies: ArrayLike = 1,
+    ) -> NDArray[np.int64]:
+        """:meth:`window_interval` for many windows at once; from step 0 on, it is about the output
+        itself.
+
+        Guarantees: a difference is farther away with probability at most ``beta``, for each window
+        separately. Stores, exports, the service and Spark all use this method for error intervals.
+        With a delay, the true count is the one ``delay`` steps earlier.
+
+        With a second axis, it is about the sums over that axis of differences with their own noise,
+        each ``copies`` times: the total of many keys.
+        """
+        return self.noise.half_widths(self.shown(starts), self.shown(ends), beta, copies)
 
     def error_bound(
         self, step: int, beta: float, *, largest_input: float = 1, resolution_bits: float = 0

@@ -61,10 +61,9 @@ from fadecount.mechanisms.base import (
 )
 from fadecount.mechanisms.calendars import Calendar, EqualBlocks
 from fadecount.mechanisms.loss import Loss
-from fadecount.mechanisms.noise_law import scale_of, variance_of
+from fadecount.mechanisms.noise_law import chernoff, quantile, scale_of, variance_of
 from fadecount.mechanisms.schedule import Schedule
 from fadecount.mechanisms.views import View, views_of
-from fadecount.mechanisms.weighted_law import chernoff, quantile
 
 MILLION = 1_000_000
 MOST_LEVELS = 64
@@ -508,10 +507,12 @@ class Blocks(Mechanism):
         ``beta``; see :meth:`view`. Exact, and it costs no privacy."""
         return int(self.view(start, end, as_of=as_of).half_width(require_beta(beta)))
 
-    def figure_interval(self, level: int, stage: int = 0, beta: float = 0.05) -> int:
-        """How far a figure may be from the true count at most, except with probability
-        ``beta``."""
-        noise = ((Fraction(1), self.stage(level, stage).epsilon, 1),)
+    def figure_interval(
+        self, level: int, stage: int = 0, beta: float = 0.05, *, copies: int = 1
+    ) -> int:
+        """How far a figure, or the sum of so many figures with their own noise, may be from the
+        true count at most, except with probability ``beta``."""
+        noise = ((Fraction(1), self.stage(level, stage).epsilon, copies),)
         return int(quantile(noise, require_beta(beta)))
 
     def error_bound(

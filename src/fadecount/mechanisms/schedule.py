@@ -20,15 +20,16 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass
+from fractions import Fraction
 from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
+from numpy.typing import ArrayLike, NDArray
 
 from fadecount.checks import LONGEST, Whole
 from fadecount.intervals import steps_in_use
 from fadecount.mechanisms.memories import Memories
-from fadecount.mechanisms.noise_law import quantile_of, tail_bound, variance_of
+from fadecount.mechanisms.noise_law import quantiles, tail_bound, variance_of
 
 Steps = NDArray[np.int64]
 
@@ -137,30 +138,37 @@ class Schedule:
         """The same for the noise of any step up to this one, with probability ``beta`` for each."""
         return tail_bound(self.budgets_ever_in_use(shown), beta, bits)
 
-    def half_widths(self, shown: Steps, beta: float) -> Steps:
-        """For each step, how far its output is from the true count at most, except with probability
-        ``beta``."""
-        return self.window_half_widths(np.zeros_like(shown), shown, beta)
-
-    def window_half_widths(self, firsts: Steps, lasts: Steps, beta: float) -> Steps:
-        """The same for differences of outputs.
+    def half_widths(self, firsts: Steps, lasts: Steps, beta: float, copies: ArrayLike = 1) -> Steps:
+        """How far the differences of the outputs of two steps are from the true ones at most,
+        except with probability ``beta``; with a second axis, the sums over it of differences with
+        their own noise, each so many times.
 
         There are few laws, so that each is computed once: without rounds a difference depends on
         three lengths only.
         """
-        kinds = np.arange(len(lasts))
+        kinds = np.arange(lasts.size).reshape(lasts.shape)
         if not self.alternating:
             bits = [np.asarray(bit_length(each)) for each in (firsts, lasts, firsts ^ lasts)]
             kinds = (bits[0] << 12) + (bits[1] << 6) + bits[2]
         elif not firsts.any():  # how many variables are in use, and whether one of them is a carry
             rounds, clocks = np.divmod(np.maximum(lasts, 1) - 1, self.round_length or LONGEST)
             kinds = 2 * np.bitwise_count((clocks + 1) * (lasts > 0)).astype(np.int64) + (rounds > 0)
-        _, places, inverse = np.unique(kinds, return_index=True, return_inverse=True)
-        widths = [
-            quantile_of(self.budgets_between(first, last), beta)
-            for first, last in zip(firsts[places].tolist(), lasts[places].tolist(), strict=True)
+        parts = [
+            each.reshape(len(lasts), -1)
+            for each in np.broadcast_arrays(firsts, lasts, np.atleast_1d(copies), kinds)
         ]
-        return np.array(widths, dtype=np.int64)[inverse]
+        _, places, inverse = np.unique(
+            np.concatenate(parts[2:], axis=1), axis=0, return_index=True, return_inverse=True
+        )
+        laws = [
+            tuple(
+                (Fraction(1), budget, times)
+                for first, last, times in zip(*row, strict=True)
+                for budget in self.budgets_between(first, last)
+            )
+            for row in zip(*(each[places].tolist() for each in parts[:3]), strict=True)
+        ]
+        return np.array(quantiles(laws, beta), dtype=np.float64)[inverse].astype(np.int64)
 
 
 def bit_length(number: Whole) -> Whole:

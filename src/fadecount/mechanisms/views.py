@@ -12,18 +12,20 @@ The noise in a view is a sum of independent discrete Laplace variables with weig
 covered has the weight 1. If a tied block has the difference weight ``W`` (1 if it ends in the
 window, plus its part at the window's end, less its part at the start), its own noise gets ``+W``
 and that of each child ``-W``. So variances are exact, and quantiles too where
-:mod:`fadecount.mechanisms.weighted_law` says so.
+:mod:`fadecount.mechanisms.noise_law` says so.
 
 Shares are rounded half up, so each tied group moves a value by at most one half at each end of the
-window, and this is in every band. The rounding is not symmetric: where the part of a block is
-``i / r`` in lowest terms and ``r`` is even, one of ``r`` remainders lies exactly between two
-integers and goes up, and the mean of the live total is higher by about ``1 / (2 r)``, at most 1/4.
+window. A band around a value is as much wider as rounding moved it, which is public; a band that is
+stated before there is a value counts one half for each rounding. The rounding is not symmetric:
+where the part of a block is ``i / r`` in lowest terms and ``r`` is even, one of ``r`` remainders
+lies exactly between two integers and goes up, and the mean of the live total is higher by about ``1
+/ (2 r)``, at most 1/4.
 """
 
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from fractions import Fraction
 from functools import cached_property
@@ -35,8 +37,7 @@ from numpy.typing import ArrayLike, NDArray
 from fadecount.errors import bad_parameter
 from fadecount.mechanisms.calendars import UNKNOWN, Calendar
 from fadecount.mechanisms.figures import ANNOUNCED, Figure, Figures, ListedFigures
-from fadecount.mechanisms.noise_law import variance_of
-from fadecount.mechanisms.weighted_law import Weighted, quantiles
+from fadecount.mechanisms.noise_law import Weighted, quantiles, variance_of
 
 if TYPE_CHECKING:
     from fadecount.mechanisms.blocks import Blocks
@@ -219,7 +220,12 @@ class Views:
     # --------------------------------------------------------------------------------------------
     def values(self, figures: Figures) -> Integers:
         """The count of each window (row) and key (column). It costs no privacy."""
+        return self.rounded(figures)[0]
+
+    def rounded(self, figures: Figures) -> tuple[Integers, NDArray[np.float64]]:
+        """The same, and what rounding added to each."""
         total = np.zeros((len(self.starts), figures.keys), dtype=np.int64)
+        added = np.zeros(total.shape)
         for level, stage, windows, starts, ends, _ in self.runs:
             total[windows] += figures.sums(level, stage, ends) - figures.sums(level, stage, starts)
         for group in self.shares:
@@ -237,8 +243,10 @@ class Views:
                     more, left = np.divmod(numerators * left, denominators)
                     total += sign * (numerators * whole + more)
                     rest += left * (common // denominators)
-                total += sign * ((2 * rest + common) // (2 * common))
-        return total
+                shares = (2 * rest + common) // (2 * common)
+                total += sign * shares
+                added += sign * (shares - rest / common)
+        return total, added
 
     def needs(self) -> dict[tuple[int, int], Integers]:
         """By level and stage (or ``ANNOUNCED``) which figures the values are made of: rows ``(low,
@@ -368,23 +376,18 @@ class Views:
 
     def half_widths(self, beta: float, resolution_bits: int = 0) -> Integers:
         """How far each value may be from the true count, except with probability ``beta``, in units
-        of the grid. Windows with the same noise are computed once."""
-        rows = np.concatenate(self.noise[1:], axis=1)
-        names = [row.tobytes() for row in rows]
-        first = {name: window for window, name in enumerate(names)}
-        unit = math.ldexp(1.0, -resolution_bits)
-        laws = [self.noise_of(window, unit) for window in first.values()]
-        bounds = dict(zip(first, quantiles(laws, beta), strict=True))
-        exact = np.array([bounds[name] for name in names]) + 0.5 * self.roundings
-        widths: Integers = np.floor(exact).astype(np.int64)
+        of the grid, whatever rounding adds."""
+        bounds = bounds_of_sums([(self, 1)], beta, resolution_bits)
+        widths: Integers = np.floor(bounds + 0.5 * self.roundings).astype(np.int64)
         return widths
 
-    def noise_of(self, window: int, unit: float = 1.0) -> Weighted:
-        """The noise in the value of one window, with budgets for a unit of the grid."""
+    def noise_of(self, window: int, unit: float = 1.0, copies: int = 1) -> Weighted:
+        """The noise in the value of one window, with budgets for a unit of the grid; or in the sum
+        of so many such values, each with its own noise."""
         budgets, *rest = self.noise
         columns = zip(budgets, *(each[window].tolist() for each in rest), strict=True)
         return tuple(
-            (Fraction(numerator, denominator), budget * unit, count)
+            (Fraction(numerator, denominator), budget * unit, count * copies)
             for budget, numerator, denominator, count in columns
             if count
         )
@@ -430,6 +433,36 @@ def views_of(
         raise bad_parameter("missing", min(missing), "blocks of larger levels", remedy)
     steps = [np.atleast_1d(np.asarray(e, dtype=np.int64)) for e in (starts, ends, as_of, since)]
     return Views(blocks, calendar, missing, *np.broadcast_arrays(*steps))
+
+
+def bounds_of_sums(
+    parts: Sequence[tuple[Views, int]], beta: float, resolution_bits: int = 0
+) -> NDArray[np.float64]:
+    """How far the sums of the values of several keys are from the true ones before rounding, except
+    with probability ``beta``, for each window.
+
+    Keys with the same views are one part, with their number; their figures are added before shares
+    are rounded. Windows with the same noise are computed once.
+    """
+    rows = np.concatenate([each for views, _ in parts for each in views.noise[1:]], axis=1)
+    names = [row.tobytes() for row in rows]
+    first = {name: window for window, name in enumerate(names)}
+    unit = math.ldexp(1.0, -resolution_bits)
+    laws = [
+        tuple(term for views, copies in parts for term in views.noise_of(window, unit, copies))
+        for window in first.values()
+    ]
+    bounds = dict(zip(first, quantiles(laws, beta), strict=True))
+    return np.array([bounds[name] for name in names])
+
+
+def half_widths_around(
+    bounds: NDArray[np.float64], added: NDArray[np.float64]
+) -> NDArray[np.int64]:
+    """The half widths of bands around rounded values, from bounds before rounding: what rounding
+    added is known, and the truth is a whole number."""
+    widths: Integers = np.floor(bounds + np.abs(added) + 1e-9).astype(np.int64)
+    return widths
 
 
 # One window

@@ -42,8 +42,9 @@ MOST_LISTED = 64
 """From more children on, a single count has a ratchet too: its state does not grow."""
 _AT_ONCE = 16
 _KEPT_AHEAD = 64
-"""How many draws of 16 a ratchet that ran ahead keeps in memory, to save a second one; a saved
-state does not hold them."""
+_KEPT_CELLS, _WIDE = 1 << 21, 1 << 12
+"""How many draws of 16, or of at least ``_WIDE`` counts how many noises, a ratchet that ran ahead
+keeps in memory, to save a second draw; a saved state does not hold them."""
 
 
 class Ahead(Protocol):
@@ -114,12 +115,15 @@ class Ratchet:
     def total(self, count: int) -> Any:
         total: Any = sum(self._waiting[-count:])
         key, count = self._key, count - len(self._waiting)
+        most = _KEPT_AHEAD
+        if self._width is not None:
+            most = _KEPT_CELLS // self._width if self._width >= _WIDE else 0
         self._ahead.clear()
         while count > 0:
             key, waiting = self._drawn(key)
-            total = total + sum(waiting[-count:])
+            total = sum(waiting[-count:], total)
             count -= len(waiting)
-            if self._width is None and len(self._ahead) < _KEPT_AHEAD:
+            if len(self._ahead) < most:
                 self._ahead.append((key, waiting))
         return total
 

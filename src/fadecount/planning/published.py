@@ -15,7 +15,6 @@ from numpy.typing import NDArray
 
 from fadecount.durations import UNITS, format_duration
 from fadecount.mechanisms import Blocks, Gaussian, Loss, Mechanism, views_of
-from fadecount.mechanisms.noise_law import window_half_widths
 from fadecount.mechanisms.views import Views
 from fadecount.planning.blocks import lost_millionths
 from fadecount.planning.budgets import MILLION
@@ -162,7 +161,7 @@ def _half_widths(mechanism: Shape, start: int, ends: Steps, as_of: Steps) -> Ste
         return _views(mechanism, start, ends, as_of).half_widths(BETA)
     delay = mechanism.delay
     starts = np.full_like(ends, start + delay if start else 0)
-    return window_half_widths(mechanism, starts, ends + delay, beta=BETA)
+    return mechanism.half_widths(starts, ends + delay, beta=BETA)
 
 
 def _views(blocks: Blocks, start: int, ends: Steps, as_of: Steps) -> Views:

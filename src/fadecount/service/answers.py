@@ -35,88 +35,10 @@ class StreamPage(Struct):
     next: str | None
 
 
-class TokenAnswer(Struct):
-    """What a token allows, without its secret."""
-
-    id: str
-    role: str
-    stream: str | None
-    label: str
-    created: str
-    expires: str | None
-    expired: bool
-
-
-class TokenList(Struct):
-    """Every token that was not revoked, oldest first."""
-
-    tokens: list[TokenAnswer]
-
-
-class NewTokenAnswer(Struct):
-    """A new token. `token` is shown here and never again."""
-
-    token: str
-    about: TokenAnswer
-
-
-class RevokedToken(Struct):
-    """The token is refused from now on."""
-
-    id: str
-
-
-class ReleasedValue(Struct):
-    """A released count: the true one lies from `low` to `high` 95 % of the time."""
-
-    key: str
-    value: int
-    low: int
-    high: int
-
-
-class ReleasedRow(ReleasedValue):
-    """A released count with the start of its tick."""
-
-    start: str
-
-
-class ReleasePage(Struct):
-    """Released counts, oldest first; `next` is the cursor of the next page, null on the last."""
-
-    releases: list[ReleasedRow]
-    next: str | None
-
-
-class ReleasedTick(Struct):
-    """One tick with all its keys. A live reader sends its `start` back as Last-Event-ID."""
-
-    start: str
-    releases: list[ReleasedValue]
-
-
-class CountedWindow(ReleasedRow):
-    """The count of a window from `start` to `end`: it may be negative. `partial`: not covered from
-    beginning to end. `status`: provisional, revised or final. `published`: when it became so."""
-
-    end: str
-    partial: bool
-    status: str
-    published: str
-
-
-class WindowPage(Struct):
-    """Counts of windows, oldest first. Days, weeks and months begin at midnight in `zone`."""
-
-    per: str
-    zone: str
-    windows: list[CountedWindow]
-
-
 class Statement(Struct):
     """The privacy loss (ε) of a `subject`: exact or an upper bound. `shown` is rounded up; a
     fifty-fifty guess can become as sure as `sure`; `meaning` says so in a sentence. `age` is null
-    where the subject has none."""
+    where the subject has none. `cause` is what is published at this age, where that is known."""
 
     loss: float
     shown: str
@@ -125,6 +47,7 @@ class Statement(Struct):
     age_seconds: int | None
     age: str | None
     meaning: str
+    cause: str | None = None
 
 
 class PrivacyLosses(Struct):

@@ -5,7 +5,6 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import logging
-from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
 
 from starlette.types import Receive, Scope, Send
@@ -61,7 +60,6 @@ class Service:
             writer=self.writer,
             limits=settings.limits,
             parsers=self._parsers,
-            follow_tokens=self.read_tokens,
         )
         reads = ((each, self.reading) for each in (*READING, *PAGES))
         writes = ((each, writing) for each in WRITING)
@@ -69,8 +67,8 @@ class Service:
             Router([*reads, *writes]), self.access, hosts=settings.hosts, answered=self._answered
         )
         metrics.ready.set_function(lambda: float(self.trouble() is None))
-        metrics.streams.set_function(lambda: self._of_leader(lambda each: each.stream_count))
-        metrics.lag.set_function(lambda: round(self._of_leader(Leader.lag_seconds), 1))
+        metrics.lag.set_function(self._lag_seconds)
+        metrics.streams = lambda: self.writer.leader.states() if self.writer.leader else {}
         metrics.live_readers.set_function(lambda: self.reading.live_readers)
         self._looking: asyncio.Task[None] | None = None
 
@@ -129,9 +127,9 @@ class Service:
             log.error("looking for changes by others ended: %s", type(error).__name__)
             self.writer.give_up()
 
-    def _of_leader(self, number: Callable[[Leader], float]) -> float:
+    def _lag_seconds(self) -> float:
         leader = self.writer.leader
-        return 0.0 if leader is None else number(leader)
+        return 0.0 if leader is None else round(leader.lag_seconds(), 1)
 
     def _answered(self, path: str, method: str, status: int) -> None:
         """Count the answers of reading routes."""

@@ -1,4 +1,4 @@
-"""The service from Python: send events that count once, read releases, follow them live.
+"""The service from Python: send events that count once, read figures, follow what is published.
 
 :class:`Client` blocks, :class:`AsyncClient` is awaited. Every call is defined once, as a generator
 of requests and pauses (:class:`_Calls`); the two clients differ only in how they send and wait.
@@ -12,7 +12,6 @@ import json
 import time
 from collections.abc import (
     AsyncGenerator,
-    AsyncIterator,
     Awaitable,
     Callable,
     Generator,
@@ -21,14 +20,19 @@ from collections.abc import (
     Mapping,
 )
 from contextlib import nullcontext, suppress
-from dataclasses import dataclass
 from typing import Any, Concatenate, Generic, ParamSpec, Self, TypeVar, overload
 from urllib.parse import quote, urlsplit
 
 from fadecount.errors import FadecountError, bad_parameter, missing_extra
 from fadecount.mechanisms import Mechanism
 from fadecount.noise import unpredictable
-from fadecount.service.stream_info import StreamInfo
+from fadecount.service.stream_info import (
+    LevelInfo,
+    NextFigure,
+    PublishedFigure,
+    StageInfo,
+    StreamInfo,
+)
 from fadecount.streams.unit import Unit
 
 try:
@@ -36,7 +40,7 @@ try:
 except ImportError as error:
     raise missing_extra("the client", "httpx", "client") from error
 
-__all__ = ["AsyncClient", "Client", "PublishedCount", "ServiceError", "StreamInfo"]
+__all__ = ["AsyncClient", "Client", "PublishedFigure", "ServiceError", "StreamInfo"]
 
 Parameters = ParamSpec("Parameters")
 Result = TypeVar("Result")
@@ -55,18 +59,6 @@ class ServiceError(FadecountError):
     def __init__(self, status: int, code: str, detail: str) -> None:
         super().__init__(detail)
         self.status, self.code = status, code
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class PublishedCount:
-    """A released count of the tick that begins at ``start``: 95 % of the time the true one lies
-    from ``low`` to ``high``."""
-
-    start: str
-    key: str
-    value: int
-    low: int
-    high: int
 
 
 Steps = Generator[httpx.Request | float, httpx.Response | None, Result]
@@ -165,7 +157,7 @@ class _Calls(Generic[Http]):
         ``mechanism`` may be a plan's JSON; its tick must be the stream's. ``unit`` says who is
         protected, such as ``{"of": "person", "events": 3}``; by default one event. ``group`` names
         the streams that count the same people; the first one states their promise, such as
-        ``group_loss={"1h": 0.5, "1y": 4}``. ``retain`` is how long releases are kept, such as
+        ``group_loss={"1h": 0.5, "1y": 4}``. ``retain`` is how long figures are kept, such as
         ``90d``; by default for ever.
         """
         body = {
@@ -190,13 +182,13 @@ class _Calls(Generic[Http]):
 
     @_Call
     def retain(self, name: str, length: str | None) -> Steps[None]:
-        """Keep releases for a time, such as ``90d``, or for ever (None). Older ones are removed,
+        """Keep figures for a time, such as ``90d``, or for ever (None). Older ones are removed,
         for good; no loss changes."""
         yield from self._exchange("PUT", f"{_path(name)}/retention", body={"retain": length})
 
     @_Call
     def delete(self, name: str) -> Steps[None]:
-        """Delete a stream with all its releases, for good. Observers keep what they have seen, so
+        """Delete a stream with all its figures, for good. Observers keep what they have seen, so
         its name stays taken."""
         yield from self._exchange("DELETE", _path(name))
 
@@ -232,22 +224,71 @@ class _Calls(Generic[Http]):
         return not answer["repeated"]
 
     @_Call
-    def latest(self, name: str) -> Steps[list[PublishedCount]]:
-        """The counts of the last tick."""
-        return _counts((yield from self._exchange("GET", f"{_path(name)}/releases/latest")))
+    def figures(
+        self,
+        name: str,
+        per: str | None = None,
+        *,
+        key: str | None = None,
+        together: bool = False,
+        since: str | None = None,
+        until: str | None = None,
+        as_of: str | None = None,
+    ) -> Steps[list[PublishedFigure]]:
+        """The counts of the slots of the length ``per`` (``1h``, ``1d``, ``1w``, ``1mo``) that
+        begin in [``since``, ``until``), oldest first; or with ``total`` the total after each tick,
+        as it was published then. By default what people read first.
+
+        Times are ISO 8601 with a zone. ``together`` gives the sums over all keys, ``as_of`` what
+        was public at a time.
+        """
+        query = {"per": per, "key": key, "since": since, "until": until, "as_of": as_of}
+        pages = {**query, "together": _true(together), "limit": str(_PAGE)}
+        figures: list[PublishedFigure] = []
+        cursor: str | None = None
+        while True:
+            asked = {**pages, "cursor": cursor}
+            page = yield from self._exchange("GET", f"{_path(name)}/figures", asked)
+            figures += _figures(page)
+            cursor = page["next"]
+            if cursor is None:
+                return figures
+
+    @_Call
+    def total(
+        self,
+        name: str,
+        *,
+        key: str | None = None,
+        together: bool = False,
+        at: str | None = None,
+        as_of: str | None = None,
+    ) -> Steps[list[PublishedFigure]]:
+        """The total of each key since the stream began, up to a time (by default now), or to each
+        of several with commas between. See :meth:`figures`."""
+        query = {"key": key, "at": at, "as_of": as_of, "together": _true(together)}
+        return _figures((yield from self._exchange("GET", f"{_path(name)}/total", query)))
+
+    @_Call
+    def so_far(
+        self,
+        name: str,
+        per: str | None = None,
+        *,
+        key: str | None = None,
+        together: bool = False,
+        as_of: str | None = None,
+    ) -> Steps[list[PublishedFigure]]:
+        """The count of each key in the slot that is not over: so far today, for ``1d``. See
+        :meth:`figures`."""
+        query = {"per": per, "key": key, "as_of": as_of, "together": _true(together)}
+        return _figures((yield from self._exchange("GET", f"{_path(name)}/so-far", query)))
 
     @_Call
     def loss(self, name: str, age: str) -> Steps[float]:
         """The privacy loss of an event of an age, such as ``1h``: exact or an upper bound."""
         answer = yield from self._exchange("GET", f"{_path(name)}/privacy", {"age": age})
         return float(answer["losses"][0]["loss"])
-
-    def _page(
-        self, name: str, query: Mapping[str, str | None], cursor: str | None
-    ) -> Steps[tuple[list[PublishedCount], str | None]]:
-        asked = {**query, "limit": str(_PAGE), "cursor": cursor}
-        page = yield from self._exchange("GET", f"{_path(name)}/releases", asked)
-        return [PublishedCount(**each) for each in page["releases"]], page["next"]
 
     def _exchange(
         self,
@@ -307,28 +348,9 @@ class Client(_Calls[httpx.Client]):
         """Close every connection."""
         self._http.close()
 
-    def releases(
-        self,
-        name: str,
-        *,
-        key: str | None = None,
-        since: str | None = None,
-        until: str | None = None,
-    ) -> Iterator[PublishedCount]:
-        """Published counts of the ticks that begin in [``since``, ``until``), oldest first; times
-        are ISO 8601 with a zone."""
-        query, cursor = {"key": key, "since": since, "until": until}, None
-        while True:
-            counts, cursor = self._run(self._page(name, query, cursor))
-            yield from counts
-            if cursor is None:
-                return
-
-    def live(
-        self, name: str, *, after: str | None = None
-    ) -> Generator[tuple[str, list[PublishedCount]]]:
-        """(start, counts) of each tick as it is released, without end; goes on after the last one
-        when the connection breaks."""
+    def live(self, name: str, *, after: str | None = None) -> Generator[str]:
+        """The time through which a stream is published, after each publication, without end; goes
+        on when the connection breaks. Ask for figures then."""
         reading = _Reading(after)
         while True:
             with (
@@ -339,7 +361,7 @@ class Client(_Calls[httpx.Client]):
                     response.read()
                     raise _failure(response)
                 for line in response.iter_lines() if response.is_success else ():
-                    yield from reading.ticks(line)
+                    yield from reading.events(line)
             time.sleep(_LIVE_PAUSE)
 
     def _run(self, steps: Steps[Result]) -> Result:
@@ -376,26 +398,7 @@ class AsyncClient(_Calls[httpx.AsyncClient]):
         """Close every connection."""
         await self._http.aclose()
 
-    async def releases(
-        self,
-        name: str,
-        *,
-        key: str | None = None,
-        since: str | None = None,
-        until: str | None = None,
-    ) -> AsyncIterator[PublishedCount]:
-        """See :meth:`Client.releases`."""
-        query, cursor = {"key": key, "since": since, "until": until}, None
-        while True:
-            counts, cursor = await self._run(self._page(name, query, cursor))
-            for each in counts:
-                yield each
-            if cursor is None:
-                return
-
-    async def live(
-        self, name: str, *, after: str | None = None
-    ) -> AsyncGenerator[tuple[str, list[PublishedCount]]]:
+    async def live(self, name: str, *, after: str | None = None) -> AsyncGenerator[str]:
         """See :meth:`Client.live`."""
         reading = _Reading(after)
         while True:
@@ -406,8 +409,8 @@ class AsyncClient(_Calls[httpx.AsyncClient]):
                         raise _failure(response)
                     if response.is_success:
                         async for line in response.aiter_lines():
-                            for tick in reading.ticks(line):
-                                yield tick
+                            for through in reading.events(line):
+                                yield through
             await asyncio.sleep(_LIVE_PAUSE)
 
     async def _run(self, steps: Steps[Result]) -> Result:
@@ -429,14 +432,14 @@ class AsyncClient(_Calls[httpx.AsyncClient]):
 
 
 class _Reading:
-    """A live reading: which tick came last, and the lines of the event that is not complete."""
+    """A live reading: the last event, and whether the one that is arriving says something."""
 
     def __init__(self, after: str | None) -> None:
-        self._after, self._fields = after, dict[str, str]()
+        self._after, self._id = after, ""
 
     def request(self, name: str) -> dict[str, Any]:
-        """The request for what comes after the last tick."""
-        self._fields.clear()
+        """The request for what comes after the last event."""
+        self._id = ""
         headers = _given({"Accept": "text/event-stream", "Last-Event-ID": self._after})
         return {
             "method": "GET",
@@ -445,16 +448,13 @@ class _Reading:
             "timeout": httpx.Timeout(_LIVE_SECONDS),
         }
 
-    def ticks(self, line: str) -> Iterator[tuple[str, list[PublishedCount]]]:
-        """The tick that a line of the answer completes: an empty line ends an event."""
-        if line:
-            field, _, value = line.partition(": ")
-            self._fields[field] = value
-            return
-        if "data" in self._fields:
-            self._after = self._fields["id"]
-            yield self._after, _counts(json.loads(self._fields["data"]))
-        self._fields.clear()
+    def events(self, line: str) -> Iterator[str]:
+        """The event that a line of the answer completes: an empty line ends one."""
+        if line.startswith("id: "):
+            self._id = line.removeprefix("id: ")
+        elif not line and self._id:
+            self._after, self._id = self._id, ""
+            yield self._after
 
 
 def _failure(response: httpx.Response) -> ServiceError:
@@ -476,9 +476,26 @@ def _given(fields: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def _info(fields: Mapping[str, Any]) -> StreamInfo:
-    own = {"unit": Unit.from_json(fields["unit"]), "keys": tuple(fields["keys"])}
+    """What the service says of a stream. Fields that are objects there are objects here."""
+    own = {
+        "unit": Unit.from_json(fields["unit"]),
+        "keys": tuple(fields["keys"]),
+        "levels": tuple(
+            LevelInfo(per=level["per"], stages=tuple(map(_stage, level["stages"])))
+            for level in fields["levels"]
+        ),
+    }
     return StreamInfo(**{**fields, **own})
 
 
-def _counts(fields: Mapping[str, Any]) -> list[PublishedCount]:
-    return [PublishedCount(start=fields["start"], **each) for each in fields["releases"]]
+def _stage(fields: Mapping[str, Any]) -> StageInfo:
+    following = fields["next"]
+    return StageInfo(**{**fields, "next": None if following is None else NextFigure(**following)})
+
+
+def _figures(page: Mapping[str, Any]) -> list[PublishedFigure]:
+    return [PublishedFigure(**each) for each in page["figures"]]
+
+
+def _true(choice: bool) -> str | None:
+    return "true" if choice else None

@@ -14,9 +14,10 @@ from dataclasses import dataclass
 from functools import lru_cache
 
 import numpy as np
+from msgspec.structs import replace
 
 from fadecount.durations import UNITS, format_duration
-from fadecount.mechanisms import Gaussian, Loss, Mechanism
+from fadecount.mechanisms import Blocks, Gaussian, Loss, Mechanism
 from fadecount.rounding import shown_chance, shown_loss
 from fadecount.service.answers import Statement
 from fadecount.streams.forks import StreamLoss
@@ -73,8 +74,15 @@ class FadingCurve:
         return [self.statement(seconds) for seconds in _LANDMARKS if seconds >= self.tick_seconds]
 
     def curve(self) -> list[Statement]:
-        """The loss at ages from one tick to a hundred years, evenly spaced in their logarithm."""
-        return [self.statement(seconds) for seconds in curve_ages(self.tick_seconds)]
+        """The loss at ages from one tick to a hundred years, evenly spaced in their logarithm; of
+        blocks also where it grows, with the cause."""
+        causes: dict[int, str] = {}
+        if isinstance(self.mechanism, Blocks):
+            for age, cause in self.mechanism.loss_steps(self.tick_seconds):
+                seconds = max(1, age) * self.tick_seconds
+                causes[seconds] = "; ".join([*filter(None, [causes.get(seconds)]), cause])
+        ages = sorted({*curve_ages(self.tick_seconds), *causes})
+        return [replace(self.statement(age), cause=causes.get(age)) for age in ages]
 
     def person(
         self, visits: int, every_seconds: int, during_seconds: int, unit: Unit = ONE_EVENT

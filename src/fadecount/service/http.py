@@ -3,21 +3,18 @@
 from __future__ import annotations
 
 import hashlib
-import zlib
 from collections import Counter
 from collections.abc import Iterator
-from contextlib import contextmanager, nullcontext
+from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import Any
 
 import msgspec
 from starlette.requests import Request
-from starlette.types import Send
 
 from fadecount.service.problems import (
     MEDIA_TYPE,
     Problem,
-    bad_request,
     too_large,
     unavailable,
 )
@@ -39,10 +36,7 @@ SECURITY_HEADERS: Headers = (
     (b"permissions-policy", b"camera=(), geolocation=(), microphone=(), payment=(), usb=()"),
 )
 JSON = "application/json"
-_FRESH = (b"no-cache", b"max-age=31536000, immutable")
-"""How long readers may keep an answer: until they ask again, or for ever, if it never changes."""
 
-_GZIP = 31
 PIECE_BYTES = 16 * 1024
 """A larger body is sent in pieces of this size, each after the client has read most of those
 before."""
@@ -53,11 +47,7 @@ readers counts once."""
 
 
 WRITE = "fadecount.write"
-"""Where the protocol puts a function that sends a whole answer at once."""
-
-
-class ClientGone(Exception):  # noqa: N818 - a client that left is no error
-    """The client closed the connection, so no answer can be sent."""
+"""Where the protocol puts a function that sends a whole answer."""
 
 
 class Call(Request):
@@ -80,16 +70,6 @@ class Answer:
     body: bytes
     status: int = 200
     headers: Headers = ()
-
-    async def send(self, send: Send) -> None:
-        """Send as ASGI messages. A client that does not read holds no more than a piece of a large
-        body in the buffers of its connection."""
-        body, headers = self.body, list(self.headers)
-        with SENDING.holding(body) if len(body) > PIECE_BYTES else nullcontext():
-            await send({"type": "http.response.start", "status": self.status, "headers": headers})
-            for at in range(0, max(1, len(body)), PIECE_BYTES):
-                piece, more = body[at : at + PIECE_BYTES], at + PIECE_BYTES < len(body)
-                await send({"type": "http.response.body", "body": piece, "more_body": more})
 
 
 class Sending:
@@ -147,33 +127,28 @@ def plain_answer(
 class Tagged:
     """A body with its entity tag, for any number of readers.
 
-    A ``closed`` range never changes, so it may be kept without limit. ``next_page`` is the query of
-    the page after it, if there is one.
+    ``next_page`` is the query of the page after it, if there is one.
     """
 
-    __slots__ = ("_closed", "_media_type", "_next_page", "_tag", "body")
+    __slots__ = ("_media_type", "_next_page", "_tag", "body")
 
     def __init__(
-        self,
-        body: bytes,
-        media_type: str = JSON,
-        *,
-        closed: bool = False,
-        next_page: str | None = None,
+        self, body: bytes, media_type: str = JSON, *, next_page: str | None = None
     ) -> None:
-        self.body, self._media_type = body, media_type.encode()
-        self._closed, self._next_page = closed, next_page
+        self.body, self._media_type, self._next_page = body, media_type.encode(), next_page
         self._tag = f'"{hashlib.sha256(self._media_type + body).hexdigest()[:32]}"'
 
     def __len__(self) -> int:
         return len(self.body)
 
-    def answer(self, request: Request, *, public: bool) -> Answer:
-        """The body, or status 304 if the client has it."""
+    def answer(self, request: Request, *, public: bool, seconds: int = 0) -> Answer:
+        """The body, or status 304 if the client has it. It may be kept for some ``seconds``, and
+        after that for as long as its tag is confirmed."""
+        fresh = b"max-age=%d" % seconds if seconds else b"no-cache"
         headers: Headers = (
             (b"etag", self._tag.encode()),
             (b"vary", b"Accept, Authorization"),
-            (b"cache-control", (b"public, " if public else b"private, ") + _FRESH[self._closed]),
+            (b"cache-control", (b"public, " if public else b"private, ") + fresh),
         )
         if self._next_page:  # relative, so it also works behind a proxy
             headers += ((b"link", f'<?{self._next_page}>; rel="next"'.encode()),)
@@ -206,33 +181,17 @@ def media_type(request: Request) -> str:
     return request.headers.get("content-type", "").partition(";")[0].strip().lower()
 
 
-async def read_body(request: Request, most: int) -> tuple[bytes, bool]:
-    """The whole body as sent, and whether it is packed. It is refused as soon as it is known to be
-    larger than ``most`` bytes. The protocol limits the time."""
+async def read_body(request: Request, most: int) -> bytes:
+    """The whole body. It is refused as soon as it is known to be larger than ``most`` bytes. The
+    protocol limits the time."""
     declared = request.headers.get("content-length", "")
     if declared.isdigit() and (len(declared) > 18 or int(declared) > most):
         raise too_large(most)
-    encoding = request.headers.get("content-encoding", "identity").strip().lower()
-    if encoding not in ("identity", "gzip"):
-        raise Problem(415, "unsupported_encoding", "Content-Encoding must be gzip or absent")
+    if request.headers.get("content-encoding", "identity").strip().lower() != "identity":
+        raise Problem(415, "unsupported_encoding", "Content-Encoding must be absent")
     body = bytearray()
     async for piece in request.stream():
         body += piece
         if len(body) > most:
             raise too_large(most)
-    return bytes(body), encoding == "gzip"
-
-
-def unpacked(packed: bytes, limit: int) -> bytes:
-    """Unpacks at most ``limit`` bytes: a decompression bomb takes no more memory than any other
-    body."""
-    unpacker = zlib.decompressobj(_GZIP)
-    try:
-        body = unpacker.decompress(packed, limit + 1)
-    except zlib.error:
-        raise bad_request("not_gzip", "the body must be gzip, as Content-Encoding says") from None
-    if len(body) > limit:
-        raise too_large(limit)
-    if not unpacker.eof or unpacker.unused_data:
-        raise bad_request("not_gzip", "the body must be one complete gzip member")
-    return body
+    return bytes(body)

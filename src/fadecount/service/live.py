@@ -1,26 +1,24 @@
-"""The live route: server-sent events, one per tick, resumable by ``Last-Event-ID``.
+"""The live route: server-sent events that say that something was published, not what.
 
-Each reader waits for a newer tick than its own, and then gets everything published since from the
-store. Only the position of each reader is kept, and a piece of what is sent to it, so a slow reader
-takes little memory. Readers of the same tick share its frame, in the cache of answers.
+An event holds the time through which the stream is published, so its size and its time depend on
+the public clock alone. Only the position of each reader is kept; one that is slow gets the newest
+event. Readers read figures again when they get one.
 """
 
 from __future__ import annotations
 
 import asyncio
 from collections.abc import AsyncIterator
-from functools import partial
 
 import msgspec
 from starlette.responses import Response, StreamingResponse
 
-from fadecount.service.http import PIECE_BYTES, Call
+from fadecount.service.http import Call
 from fadecount.service.parsing import Time
 from fadecount.service.problems import Problem, refusing, unavailable
-from fadecount.service.read_routes import ReadContext, read_tick
+from fadecount.service.read_routes import ReadContext
 from fadecount.service.reader_pool import PublicStream
 from fadecount.service.tokens import Grant
-from fadecount.streams.reader import Reader
 from fadecount.streams.ticks import Ticks
 
 MEDIA_TYPE = "text/event-stream"
@@ -31,13 +29,12 @@ MOST_READERS = 512
 
 
 async def follow_live(context: ReadContext, call: Call) -> Response:
-    """Server-sent events, one per tick; resumes after Last-Event-ID."""
+    """Server-sent events: one at once if something was published after Last-Event-ID, then one for
+    each publication."""
     stream = await context.stream(call)
     if context.pool.is_ending or context.live_readers >= MOST_READERS:
         raise unavailable("too many live readers; try again later", seconds=5)
     after = _last_seen(call, stream.ticks)
-    if after is None and stream.last_tick is not None:  # the latest at once, then each new one
-        after = stream.last_tick - bool(stream.released)
     headers = {"Cache-Control": "no-store", "X-Accel-Buffering": "no"}
     if call.method == "HEAD":
         return Response(headers=headers, media_type=MEDIA_TYPE)
@@ -57,8 +54,8 @@ async def _counted(context: ReadContext, frames: AsyncIterator[bytes]) -> AsyncI
 async def _frames(
     context: ReadContext, grant: Grant | None, stream: PublicStream, after: int | None
 ) -> AsyncIterator[bytes]:
-    """The frames after a tick, until the service ends, the token is revoked or the stream is
-    deleted."""
+    """What follows after the stream was published through a tick, until the service ends, the token
+    is revoked or the stream is deleted."""
     name, uid, pool = stream.name, stream.status.uid, context.pool
     yield b"retry: %d\n\n" % RETRY_MILLISECONDS
     while True:
@@ -72,33 +69,24 @@ async def _frames(
                 return
         if stream.status.uid != uid:  # deleted; this is another one of the same name
             return
-        last, first = stream.last_tick, stream.first_tick
-        if last is None or first is None or (after is not None and last <= after):
-            try:
-                async with asyncio.timeout(HEARTBEAT_SECONDS):
-                    await change.wait()
-            except TimeoutError:
-                yield HEARTBEAT
+        through = stream.through
+        if through is not None and (after is None or through > after):
+            after = through
+            moment = stream.ticks.local(through).encode()
+            yield (
+                b'id: %b\nevent: published\ndata: {"published_through":"%b"}\n\n' % (moment, moment)
+            )
             continue
-        after = max(last - 1 if after is None else after, first - 1) + 1
         try:
-            frame = await pool.read(stream, ("frame", after), partial(_frame, stream, after))
-        except Problem:  # the client asks again, and gets a status
-            return
-        for at in range(0, len(frame), PIECE_BYTES):  # a reader that does not read holds a piece
-            yield frame[at : at + PIECE_BYTES]
-
-
-def _frame(stream: PublicStream, tick: int, reader: Reader) -> bytes:
-    released = read_tick(reader, stream, tick)
-    if not released.releases:
-        return b""
-    body = msgspec.json.encode(released)  # in one line
-    return b"id: %b\nevent: tick\ndata: %b\n\n" % (released.start.encode(), body)
+            async with asyncio.timeout(HEARTBEAT_SECONDS):
+                await change.wait()
+        except TimeoutError:
+            yield HEARTBEAT
 
 
 def _last_seen(call: Call, ticks: Ticks) -> int | None:
-    """The tick whose start a reader sends back as Last-Event-ID; None if it sends none."""
+    """The tick before whose start everything was published, which a reader sends back as
+    Last-Event-ID; None if it sends none."""
     text = call.headers.get("last-event-id")
     if not text:
         return None

@@ -11,7 +11,7 @@ from typing import Any
 import msgspec
 
 from fadecount.service.answers import ProblemAnswer
-from fadecount.service.parsing import RangeQuery, parameter_schemas
+from fadecount.service.parsing import FigureQuery, parameter_schemas
 from fadecount.service.routes import READING, WRITING, Route
 from fadecount.service.tokens import Role
 
@@ -21,13 +21,10 @@ _REFUSALS = {
     400: "something in the request is wrong; nothing was done",
     401: "no valid token",
     403: "the token does not allow this",
-    404: "there is no such stream, key, token or path",
+    404: "there is no such stream, key or path",
     408: "the request took too long to arrive",
-    409: (
-        "the stream exists with another meaning, has ended, or its name was used; or the token is"
-        " the request's own"
-    ),
-    410: "the releases asked for were removed",
+    409: "the stream exists with another meaning, has ended, or its name was used",
+    410: "the figures asked for were removed",
     413: "the body is too large",
     415: "the media type or encoding is not one of those listed",
     421: "the host name is not served here",
@@ -120,7 +117,7 @@ def _answer(route: Route) -> dict[str, Any]:
     references = [_reference(each) for each in members]
     either: dict[str, Any] = {"anyOf": references} if members[1:] else references[0]
     content: dict[str, Any] = {"application/json": {"schema": either}}
-    if route.query is not None and issubclass(route.query, RangeQuery):
+    if route.query is not None and issubclass(route.query, FigureQuery):
         content["text/csv"] = {"schema": _TEXT}
     return {"description": inspect.cleandoc(members[0].__doc__ or ""), "content": content}
 

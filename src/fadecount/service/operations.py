@@ -3,20 +3,13 @@ files."""
 
 from __future__ import annotations
 
-import asyncio
-from contextlib import suppress
 from functools import cache
 from importlib.resources import files
 
 from fadecount.service.http import Answer, Call, Tagged, plain_answer
 from fadecount.service.metrics import MEDIA_TYPE
-from fadecount.service.parsing import MOST_STREAMS
-from fadecount.service.problems import Problem, not_found, unavailable
+from fadecount.service.problems import not_found, unavailable
 from fadecount.service.read_routes import ReadContext
-from fadecount.service.stream_info import StreamInfo
-
-ANSWER_SECONDS = 2.0
-"""Seconds that ``/metrics`` waits for the store; after that it shows no single streams."""
 
 _TYPES = {
     "html": "text/html; charset=utf-8",
@@ -52,13 +45,8 @@ async def get_page(context: ReadContext, call: Call) -> Answer:
     return _file(context, call, "index.html")
 
 
-async def get_admin_page(context: ReadContext, call: Call) -> Answer:
-    """The page for administrators."""
-    return _file(context, call, "admin.html")
-
-
 async def get_file(context: ReadContext, call: Call) -> Answer:
-    """A file of the pages."""
+    """A file of the page."""
     return _file(context, call, call.path_params["file"])
 
 
@@ -81,11 +69,4 @@ async def get_readiness(context: ReadContext, _call: Call) -> Answer:
 
 async def get_metrics(context: ReadContext, _call: Call) -> Answer:
     """Figures for Prometheus."""
-    streams: list[StreamInfo] | None = None
-    with suppress(Problem, TimeoutError):  # the figures of the service are there all the same
-        async with asyncio.timeout(ANSWER_SECONDS):
-            statuses = await context.pool.ask(
-                lambda reader: reader.statuses(limit=MOST_STREAMS + 1)
-            )
-        streams = [context.info(each) for each in statuses]
-    return plain_answer(context.metrics.text(streams), MEDIA_TYPE)
+    return plain_answer(context.metrics.text(), MEDIA_TYPE)

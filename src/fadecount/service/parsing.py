@@ -22,7 +22,7 @@ import msgspec
 from msgspec import Meta, Struct
 
 from fadecount.durations import parse_duration
-from fadecount.service.problems import Problem, bad_request, refusing
+from fadecount.service.problems import bad_request, refusing
 
 MOST_COUNT = 1_000_000
 """The largest count of one entry: it would take 10**12 of them to come near the end of 64 bits."""
@@ -111,16 +111,6 @@ class NewStream(Struct, forbid_unknown_fields=True):
     ] = None
 
 
-class NewToken(Struct, forbid_unknown_fields=True):
-    """A token to be made: for one `stream` or all of them, until it `expires`, such as `90d`. The
-    audit log shows its `label`."""
-
-    role: Literal["writer", "reader", "admin"]
-    stream: Text | None = None
-    label: Annotated[str, Meta(max_length=100)] = ""
-    expires: Text | None = None
-
-
 class NewKeys(Struct, forbid_unknown_fields=True):
     """Keys to be declared; known ones stay as they are."""
 
@@ -139,7 +129,7 @@ class Query(Struct, forbid_unknown_fields=True, frozen=True):
 
 
 Time = Annotated[datetime, Meta(tz=True)]
-_TIME = "a time with its zone, such as 2026-03-01T10:00:00Z: only ticks that begin"
+_TIME = "a time with its zone, such as 2026-03-01T10:00:00Z"
 Length = Annotated[
     str, Meta(max_length=40, description="a duration, such as 90s, 1h or 30d", examples=["1d"])
 ]
@@ -159,17 +149,51 @@ class StreamsQuery(Query, frozen=True):
     ] = ""
 
 
-class RangeQuery(Query, frozen=True, kw_only=True):
-    """Only this key; only ticks that begin in [since, until)."""
+class FigureQuery(Query, frozen=True, kw_only=True):
+    """Of which keys, as it was known when."""
 
     key: Annotated[str, Meta(description="a key of the stream")] | None = None
-    since: Annotated[Time, Meta(description=f"{_TIME} at this time or later")] | None = None
-    until: Annotated[Time, Meta(description=f"{_TIME} before this time")] | None = None
+    together: Annotated[bool, Meta(description="true for the sum over all keys, or false")] = False
+    as_of: (
+        Annotated[Time, Meta(description=f"{_TIME}; what was public then, by default now")] | None
+    ) = None
 
 
-class ReleasesQuery(RangeQuery, frozen=True, kw_only=True):
-    """Which page of the releases."""
+class TotalQuery(FigureQuery, frozen=True, kw_only=True):
+    """The total up to when."""
 
+    at: (
+        Annotated[
+            str,
+            Meta(description=f"{_TIME}, or several with commas between; what happened before it"),
+        ]
+        | None
+    ) = None
+
+
+class SoFarQuery(FigureQuery, frozen=True, kw_only=True):
+    """The slot of which length."""
+
+    per: (
+        Annotated[
+            str,
+            Meta(
+                pattern="^(total|[1-9][0-9]{0,5}(mo|[smhdwy]))$",
+                description="the length of a slot, such as 1h, 1d, 1w or 1mo",
+                examples=["1h", "1d", "1w", "1mo"],
+            ),
+        ]
+        | None
+    ) = None
+
+
+class FiguresQuery(SoFarQuery, frozen=True, kw_only=True):
+    """Which page of the slots that begin in [since, until)."""
+
+    since: Annotated[Time, Meta(description=f"{_TIME}; slots that begin then or later")] | None = (
+        None
+    )
+    until: Annotated[Time, Meta(description=f"{_TIME}; slots that begin before")] | None = None
     limit: Annotated[int, _limit(MOST_ROWS)] = 1000
     cursor: (
         Annotated[
@@ -178,19 +202,6 @@ class ReleasesQuery(RangeQuery, frozen=True, kw_only=True):
         ]
         | None
     ) = None
-
-
-class WindowsQuery(RangeQuery, frozen=True, kw_only=True):
-    """Which windows."""
-
-    per: Annotated[
-        str,
-        Meta(
-            pattern="^[1-9][0-9]{0,5}(mo|[smhdwy])$",
-            description="the length of a window, such as 1h, 1d, 1w or 1mo",
-            examples=["1h", "1d", "1w", "1mo"],
-        ),
-    ]
 
 
 class PrivacyQuery(Query, frozen=True):
@@ -207,8 +218,7 @@ _SAFE = re.compile(
     r" range)[^'\"]*"
 )
 _DECODERS: dict[type[Struct], msgspec.json.Decoder[Any]] = {
-    each: msgspec.json.Decoder(each)
-    for each in (Event, Events, NewStream, NewKeys, NewRetention, NewToken)
+    each: msgspec.json.Decoder(each) for each in (Event, Events, NewStream, NewKeys, NewRetention)
 }
 
 
@@ -219,20 +229,21 @@ def parse(body: bytes, kind: type[Body]) -> Body:
     return value
 
 
-def parse_events(body: bytes, *, lines: bool, most: int) -> SentEvents:
+def parse_events(body: bytes, *, lines: bool) -> SentEvents:
     """The events of a body, added up. Equal events are counted first, so that most of the work is
     done once for each different event."""
     person: str | None = None
     if lines:
         events: list[Event] = _decoded(body, _DECODERS[Event].decode_lines)
+        if not 1 <= len(events) <= MOST_EVENTS:
+            detail = f"a request must hold 1 to {MOST_EVENTS} events; send several smaller ones"
+            raise bad_request("wrong_body", detail)
     else:
         whole: Events = _decoded(body, _DECODERS[Events].decode)
         events, person = whole.events, whole.person
         # a second list of events would replace the first; a name may also be written with escapes
         if b"\\" in body or max(body.count(b'"events"'), body.count(b'"person"')) > 1:
             _refuse_duplicates(body)
-    if not 1 <= len(events) <= most:
-        raise too_many_events(most)
     sums: dict[str, int] = {}
     largest, most_times = 1, 0
     for event, times in Counter(events).items():
@@ -241,12 +252,6 @@ def parse_events(body: bytes, *, lines: bool, most: int) -> SentEvents:
         largest, most_times = max(largest, amount), max(most_times, count)
     single = len(sums) == len(events) and most_times <= 1
     return SentEvents(sums, largest, single, person)
-
-
-def too_many_events(most: int) -> Problem:
-    return bad_request(
-        "wrong_body", f"a request must hold 1 to {most} events; send several smaller ones"
-    )
 
 
 def checked_text(value: str, what: str) -> str:

@@ -14,7 +14,7 @@ import traceback
 from collections.abc import Iterator
 from contextlib import contextmanager
 
-from fadecount.errors import FadecountError, ParameterError
+from fadecount.errors import FadecountError
 
 MEDIA_TYPE = "application/problem+json"
 log = logging.getLogger("fadecount.service")
@@ -43,11 +43,16 @@ def bad_request(code: str, detail: str) -> Problem:
 
 
 @contextmanager
-def refusing(code: str, detail: str) -> Iterator[None]:
-    """Turn what a library call says of a wrong value, which it may repeat, into a refusal."""
+def refusing(
+    code: str,
+    detail: str,
+    wrong: tuple[type[Exception], ...] = (TypeError, ValueError, OverflowError, OSError),
+) -> Iterator[None]:
+    """Turn what a library call says of a wrong value, which it may repeat, into a refusal. A call
+    that does more than check it may fail otherwise: then only a ParameterError is ``wrong``."""
     try:
         yield
-    except (ParameterError, TypeError, ValueError, OverflowError, OSError):
+    except wrong:
         raise bad_request(code, detail) from None
 
 
@@ -72,7 +77,10 @@ def not_found(detail: str = "there is nothing here; GET /v1/streams lists the st
 
 def removed() -> Problem:
     return Problem(
-        410, "removed", "the stream keeps releases for a limited time; ask from its first_tick on"
+        410,
+        "removed",
+        "figures of that time were removed; ask from first_start of the stream on, or for longer"
+        " slots",
     )
 
 
@@ -80,7 +88,7 @@ def too_large(limit: int) -> Problem:
     return Problem(
         413,
         "too_large",
-        f"the body must be at most {limit} bytes, unpacked; send several smaller ones",
+        f"the body must be at most {limit} bytes; send several smaller ones",
     )
 
 

@@ -4,13 +4,16 @@ from __future__ import annotations
 
 import asyncio
 import logging
+import math
 from collections import OrderedDict
-from collections.abc import Callable, Iterable
+from collections.abc import Iterable
+from contextlib import nullcontext
 from functools import partial
 from typing import Any, ClassVar
 
 from uvicorn.protocols.http.httptools_impl import STATUS_LINE, HttpToolsProtocol
 
+from fadecount.service import http
 from fadecount.service.http import PIECE_BYTES, SECURITY_HEADERS, WRITE, Answer, problem_answer
 from fadecount.service.problems import Problem, bad_request, too_large, too_slow
 from fadecount.service.settings import Limits
@@ -53,7 +56,9 @@ class GuardedProtocol(HttpToolsProtocol):
     def __init__(self, *arguments: Any, **words: Any) -> None:
         super().__init__(*arguments, **words)
         self.logger = _quiet
-        self._timers: dict[str, asyncio.TimerHandle] = {}
+        self._deadline = math.inf
+        self._alarm: asyncio.TimerHandle | None = None
+        self._reading: asyncio.TimerHandle | None = None
 
     def connection_made(self, transport: asyncio.Transport) -> None:  # type: ignore[override]
         super().connection_made(transport)
@@ -68,8 +73,8 @@ class GuardedProtocol(HttpToolsProtocol):
 
     def connection_lost(self, exc: Exception | None) -> None:
         self.waiting.pop(self, None)
-        self._stop("deadline")
-        self._stop("unread")
+        for timer in filter(None, (self._alarm, self._reading)):
+            timer.cancel()
         super().connection_lost(exc)
 
     def data_received(self, data: bytes) -> None:
@@ -118,8 +123,7 @@ class GuardedProtocol(HttpToolsProtocol):
         return any(self.url.lower().startswith(b"http://%b/" % host.lower()) for host in hosts)
 
     def on_message_complete(self) -> None:
-        self._in_message = False
-        self._stop("deadline")
+        self._in_message, self._deadline = False, math.inf
         super().on_message_complete()
         # it was answered before it was complete
         if not self._is_unanswered():
@@ -153,11 +157,12 @@ class GuardedProtocol(HttpToolsProtocol):
         self._watch(self.transport.get_write_buffer_size())
 
     def resume_writing(self) -> None:
-        self._stop("unread")
+        if self._reading is not None:
+            self._reading.cancel()
         super().resume_writing()
 
     def _watch(self, unsent: int) -> None:
-        self._start("unread", self.limits.send_seconds, lambda: self._look(unsent))
+        self._reading = self.loop.call_later(self.limits.send_seconds, self._look, unsent)
 
     def _look(self, before: int) -> None:
         unsent = self.transport.get_write_buffer_size()
@@ -167,19 +172,22 @@ class GuardedProtocol(HttpToolsProtocol):
             self._watch(unsent)
 
     def _arm(self, seconds: float) -> None:
-        self._start("deadline", seconds, self._give_up)
-
-    def _start(self, timer: str, seconds: float, then: Callable[[], None]) -> None:
-        self._stop(timer)
-        self._timers[timer] = self.loop.call_later(seconds, then)
-
-    def _stop(self, timer: str) -> None:
-        if running := self._timers.pop(timer, None):
-            running.cancel()
+        """Set the deadline. The alarm is set only if it would come too late: most deadlines are
+        kept, and a timer for each would cost more than its request."""
+        self._deadline = self.loop.time() + seconds
+        if self._alarm is None or self._alarm.when() > self._deadline:
+            if self._alarm is not None:
+                self._alarm.cancel()
+            self._alarm = self.loop.call_at(self._deadline, self._give_up)
 
     def _give_up(self) -> None:
-        """Send the reason, if the request can still be answered; then close."""
-        if self._in_message and not self._in_head:
+        """If the deadline has passed, send the reason, if the request can still be answered; then
+        close."""
+        self._alarm = None
+        if self._deadline > self.loop.time():
+            if self._deadline < math.inf:
+                self._alarm = self.loop.call_at(self._deadline, self._give_up)
+        elif self._in_message and not self._in_head:
             self._refuse(too_slow())
         else:
             self.transport.abort()
@@ -193,24 +201,33 @@ class GuardedProtocol(HttpToolsProtocol):
             self.cycle.disconnected = True
             self.cycle.message_event.set()
         answer = problem_answer(problem)
-        self.transport.write(_raw(answer, answer.headers, close=True))
+        self.transport.write(_head(answer.status, answer.headers, close=True) + answer.body)
         self.transport.close()
 
 
-def _write(cycle: Any, answer: Answer, request_id: bytes) -> bool:
-    """Send a whole answer in one write; False if the client must read its last answers first.
+async def _write(cycle: Any, answer: Answer, request_id: bytes) -> bool:
+    """Send a whole answer; False if the client is gone, or another answer to it has begun.
 
-    Takes a third of the time that uvicorn takes: the headers are our own, so they need no check.
+    Takes a third of the time that uvicorn takes: the headers are our own, so they need no check. A
+    client that does not read holds no more than a piece of a large body in the buffers of its
+    connection.
     """
-    if cycle.flow.write_paused:
+    if cycle.flow.write_paused:  # it must read its last answers first
+        await cycle.flow.drain()
+    if cycle.disconnected or cycle.response_started:
         return False
-    if cycle.disconnected:
-        return True
-    cycle.response_started = cycle.response_complete = True
-    cycle.waiting_for_100_continue = False
+    body = b"" if cycle.scope["method"] == "HEAD" else answer.body
     headers = (*cycle.default_headers, *answer.headers, (b"x-request-id", request_id))
-    is_head = cycle.scope["method"] == "HEAD"
-    cycle.transport.write(_raw(answer, headers, close=not cycle.keep_alive, is_head=is_head))
+    head = _head(answer.status, headers, close=not cycle.keep_alive)
+    with http.SENDING.holding(body) if len(body) > PIECE_BYTES else nullcontext():
+        cycle.response_started, cycle.waiting_for_100_continue = True, False
+        cycle.transport.write(head + body[:PIECE_BYTES])
+        for at in range(PIECE_BYTES, len(body), PIECE_BYTES):
+            await cycle.flow.drain()
+            if cycle.disconnected:
+                return False
+            cycle.transport.write(body[at : at + PIECE_BYTES])
+    cycle.response_complete = True
     cycle.message_event.set()
     if not cycle.keep_alive:
         cycle.transport.close()
@@ -218,13 +235,10 @@ def _write(cycle: Any, answer: Answer, request_id: bytes) -> bool:
     return True
 
 
-def _raw(
-    answer: Answer, headers: Iterable[tuple[bytes, bytes]], *, close: bool, is_head: bool = False
-) -> bytes:
+def _head(status: int, headers: Iterable[tuple[bytes, bytes]], *, close: bool) -> bytes:
     lines = b"".join([b"%b: %b\r\n" % header for header in headers])
     end = b"connection: close\r\n\r\n" if close else b"\r\n"
-    body = b"" if is_head else answer.body
-    return b"".join((STATUS_LINE[answer.status], lines, _SECURITY, end, body))
+    return b"".join((STATUS_LINE[status], lines, _SECURITY, end))
 
 
 _SECURITY = b"".join(b"%b: %b\r\n" % header for header in SECURITY_HEADERS)

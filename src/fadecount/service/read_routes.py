@@ -1,4 +1,4 @@
-"""Routes that read: streams, releases, windows, and what they cost. They see published releases and
+"""Routes that read: streams, their figures, and what they cost. They see published figures and
 public facts, nothing else.
 
 Each answer is made on a thread and kept in memory until the next tick of its stream is closed. Each
@@ -7,57 +7,51 @@ has an entity tag, so a reader who has it already gets a status 304.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime
 from functools import partial
+from typing import Any
 from urllib.parse import parse_qsl, urlencode
 
+import msgspec
 import numpy as np
 
-from fadecount.durations import UNITS, parse_duration
-from fadecount.service.answers import (
-    CountedWindow,
-    PrivacyCurve,
-    PrivacyLosses,
-    ReleasedRow,
-    ReleasedTick,
-    ReleasedValue,
-    ReleasePage,
-    StreamPage,
-    WindowPage,
-)
+from fadecount.durations import UNITS, format_duration, parse_duration
+from fadecount.errors import ParameterError
+from fadecount.service.answers import PrivacyCurve, PrivacyLosses, StreamPage
 from fadecount.service.fading_curve import FadingCurve
-from fadecount.service.http import JSON, Answer, Call, Tagged, tagged_json, wants_csv
+from fadecount.service.http import Answer, Call, Tagged, tagged_json, wants_csv
 from fadecount.service.metrics import Metrics
 from fadecount.service.parsing import (
-    MOST_ROWS,
+    FigureQuery,
     PrivacyQuery,
-    RangeQuery,
-    ReleasesQuery,
+    SoFarQuery,
     StreamsQuery,
-    WindowsQuery,
+    Time,
     length_of,
 )
 from fadecount.service.problems import bad_request, not_found, refusing
 from fadecount.service.reader_pool import PublicStream, ReaderPool
 from fadecount.service.settings import Clock
-from fadecount.service.stream_info import StreamInfo, stream_info
+from fadecount.service.stream_info import FigurePage, PublishedFigure, StreamInfo, stream_info
 from fadecount.service.tokens import Access
-from fadecount.streams.export import COLUMNS, Table, csv_text, figures_table, table_rows
-from fadecount.streams.published import Figures, no_figures
+from fadecount.streams.export import COLUMNS, TOTAL, Table, csv_text, figures_table, table_rows
+from fadecount.streams.published import Figures, Published, default_per, no_figures
 from fadecount.streams.reader import Reader
 from fadecount.streams.status import Status
-from fadecount.streams.ticks import iso_time
 from fadecount.streams.windows import WindowCalendar
 
 CSV = "text/csv; charset=utf-8"
 MOST_VISITS = 10_000
 MOST_CELLS = 1_000_000
-"""Windows times keys that one request may read."""
+"""Slots times keys that one request may read."""
 
-LONGEST_WINDOW = 1000 * UNITS["y"]
-WHOLE_TICKS = "per must be made of whole ticks of the stream, such as 1h or 1d"
+TIMES = "at must be a time with its zone, or several with commas between"
+LONGEST_SLOT = 1000 * UNITS["y"]
+LONGEST_UNCHANGED = 60
+"""Seconds for which readers may keep figures without asking again, at most. Someone may delete a
+stream."""
 
 
 @dataclass(slots=True, kw_only=True)
@@ -78,10 +72,16 @@ class ReadContext:
 
     async def stream(self, call: Call) -> PublicStream:
         """The stream of a request."""
-        return await self.pool.stream(call.stream_name, call)
+        return await self.pool.stream(call.stream_name)
 
-    def info(self, status: Status, keys: tuple[str, ...] = ()) -> StreamInfo:
-        """What is public about a stream now."""
+    def unchanged(self, stream: PublicStream) -> int:
+        """For how many seconds figures cannot change: until the open tick is over, which is public.
+        A second less, so that nobody who hears of the change has an answer from before."""
+        due = self.clock.until(stream.ticks.start_seconds(stream.last_tick + 2))
+        return max(0, min(LONGEST_UNCHANGED, int(due) - 1))
+
+    def info(self, status: Status, keys: tuple[str, ...] | None = None) -> StreamInfo:
+        """What is public about a stream now; without keys as in a list."""
         return stream_info(status, self.state_of(status.description.name), self.clock.now(), keys)
 
     def answer(self, call: Call, tagged: Tagged) -> Answer:
@@ -99,7 +99,7 @@ async def list_streams(context: ReadContext, call: Call) -> Answer:
             return reader.statuses(after=query.cursor, limit=query.limit + 1)
         return [reader.status(only)] if reader.has(only) else []
 
-    statuses = await context.pool.ask(read, call)
+    statuses = await context.pool.ask(read)
     streams = [context.info(each) for each in statuses[: query.limit]]
     following = streams[-1].name if len(statuses) > query.limit else None
     return context.answer(call, tagged_json(StreamPage(streams, next=following)))
@@ -111,36 +111,21 @@ async def get_stream(context: ReadContext, call: Call) -> Answer:
     return context.answer(call, tagged_json(context.info(stream.status, stream.keys)))
 
 
-async def get_releases(context: ReadContext, call: Call) -> Answer:
-    """Released counts, oldest first, in pages; JSON or CSV."""
-    return await _table(context, call, _page)
-
-
-async def get_windows(context: ReadContext, call: Call) -> Answer:
-    """Counts of hours, days, weeks or months, with exact intervals; JSON or CSV. They cost no
+async def get_figures(context: ReadContext, call: Call) -> Answer:
+    """Figures of hours, days, weeks or months with exact intervals, oldest first, in pages; or with
+    `per=total` the total after each tick as it was published then. JSON or CSV. Reading costs no
     privacy."""
-    return await _table(context, call, _windows)
+    return await _answered(context, call, _figures)
 
 
-async def _table(
-    context: ReadContext, call: Call, make: Callable[[PublicStream, Call, bool, Reader], Tagged]
-) -> Answer:
-    stream, as_csv = await context.stream(call), wants_csv(call)
-    question = (make.__name__, as_csv, call.scope["query_string"])
-    made = partial(make, stream, call, as_csv)
-    return context.answer(call, await context.pool.read(stream, question, made, call))
+async def get_total(context: ReadContext, call: Call) -> Answer:
+    """The total since the stream began, as it is known now; JSON or CSV."""
+    return await _answered(context, call, _total)
 
 
-async def get_latest(context: ReadContext, call: Call) -> Answer:
-    """The last tick with all its keys."""
-    stream = await context.stream(call)
-    if not stream.released:
-        raise not_found("no tick of this stream has ended yet; ask again when one has")
-
-    def make(reader: Reader) -> Tagged:
-        return tagged_json(read_tick(reader, stream, stream.released[-1]))
-
-    return context.answer(call, await context.pool.read(stream, "latest", make, call))
+async def get_so_far(context: ReadContext, call: Call) -> Answer:
+    """The slot that is not over: so far today, for a day; JSON or CSV."""
+    return await _answered(context, call, _so_far)
 
 
 async def get_privacy(context: ReadContext, call: Call) -> Answer:
@@ -153,7 +138,7 @@ async def get_privacy(context: ReadContext, call: Call) -> Answer:
     # closing other ticks does not change it
     question = ("curve", curve.stream.histories, curve.ahead, call.query)
     make = partial(_privacy, stream, call.query, curve)
-    tagged = await context.pool.read(stream, question, make, call, lasting=True)
+    tagged = await context.pool.read(stream, question, make, lasting=True)
     return context.answer(call, tagged)
 
 
@@ -184,170 +169,193 @@ def _privacy(stream: PublicStream, query: PrivacyQuery, curve: FadingCurve, _: R
     return tagged_json(whole)
 
 
-def read_tick(reader: Reader, stream: PublicStream, tick: int) -> ReleasedTick:
-    """One published tick with all its keys: the body of ``latest``, and of a live event."""
-    published = stream.published(reader)
-    values = [
-        ReleasedValue(key, value, value - around, value + around)
-        for piece in (published.running(since=tick, until=tick + 1) if published else ())
-        for key, value, around, known in zip(
-            stream.keys,
-            *(each[0].tolist() for each in (piece.values, piece.half_widths, piece.known)),
-            strict=True,
-        )
-        if known
-    ]
-    return ReleasedTick(start=stream.ticks.shown(tick), releases=values)
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Asked:
+    """A question about what a stream has published."""
+
+    stream: PublicStream
+    published: Published
+    query: Any
+    per: str
+    as_of: int | None
+    keys: Sequence[str | None]
+    """The names of the columns of figures; None for the sum over all keys."""
+    positions: Sequence[int]
+
+    def table(self, figures: Figures) -> Table:
+        """The rows of the keys that were asked for."""
+        return figures_table(figures, self.keys, self.positions)
 
 
-def read_page(
-    reader: Reader,
+async def _answered(
+    context: ReadContext, call: Call, ask: Callable[[Asked], tuple[Table, str | None]]
+) -> Answer:
+    stream, as_csv = await context.stream(call), wants_csv(call)
+    make = partial(_page, stream, call, as_csv, ask)
+    question = (ask.__name__, as_csv, call.query)
+    tagged = await context.pool.read(stream, question, make)
+    return tagged.answer(call, public=context.public, seconds=context.unchanged(stream))
+
+
+def _page(
     stream: PublicStream,
-    ticks: range,
-    *,
-    skip: int,
-    limit: int,
-    position: int | None,
-) -> tuple[Table, list[int], str | None]:
-    """At most ``limit`` totals as published with these ticks, without the first ``skip`` keys of
-    the first one; the tick of each; and where the next page begins."""
-    published = stream.published(reader)
-    if not ticks or published is None:
-        return figures_table(no_figures(0), ()), [], None
-    columns = range(len(stream.keys)) if position is None else range(position, position + 1)
-    end = min(ticks.stop, ticks[0] + limit // len(columns) + 2)
-    pieces = published.running(since=ticks[0], until=end)
-    whole = Figures.joined(list(pieces)).columns(columns)
-    places = np.flatnonzero(whole.known.ravel())
-    places = places[(places >= len(columns)) | (places + columns.start >= skip)]
-    numbers, keys = np.divmod(places, len(columns))
+    call: Call,
+    as_csv: bool,
+    ask: Callable[[Asked], tuple[Table, str | None]],
+    reader: Reader,
+) -> Tagged:
+    """What was asked for, with what one must know of it."""
+    query: FigureQuery = call.query
+    per = _per(stream, query, ask is _so_far) if isinstance(query, SoFarQuery) else TOTAL
+    as_of, positions = _vintage(stream, query.as_of), _positions(stream, query)
+    published, following = stream.published(reader), None
+    if not published.steps:
+        table = figures_table(no_figures(0), ())
+    else:
+        asked = Asked(
+            stream=stream,
+            published=published.together() if query.together else published,
+            query=query,
+            per=per,
+            as_of=as_of,
+            keys=(None,) if query.together else stream.keys,
+            positions=positions,
+        )
+        table, following = ask(asked)
+    rows: Iterator[tuple[Any, ...]] = table_rows(stream.name, table, stream.ticks.zone)
+    if as_csv:
+        pairs = dict(parse_qsl(call.scope["query_string"].decode()))
+        link = urlencode({**pairs, "cursor": following}) if following else None
+        return Tagged(csv_text([COLUMNS, *rows]).encode(), CSV, next_page=link)
+    through = stream.through if as_of is None else as_of
+    page = FigurePage(
+        stream=stream.name,
+        per=per,
+        zone=stream.ticks.zone,
+        unit_text=stream.status.description.unit.text,
+        published_through=None if through is None else stream.ticks.local(through),
+        figures=[PublishedFigure(*row) for _, *row in rows],
+        next=following,
+    )
+    return tagged_json(page)
+
+
+def _figures(asked: Asked) -> tuple[Table, str | None]:
+    """A page, and where the next one begins: its tick, and the first of the keys."""
+    query, stream, published = asked.query, asked.stream, asked.published
+    first, skip = None, 0
+    if query.since is not None:
+        first = _first_from(stream, query.since, "since")
+    if query.cursor is not None:
+        first, skip = map(int, query.cursor.split("."))
+    end = published.first_tick + published.steps if asked.as_of is None else asked.as_of
+    if query.until is not None:
+        end = min(end, _first_from(stream, query.until, "until"))
+    width = max(1, len(asked.positions))
+    most = max(1, min(query.limit // width + 2, MOST_CELLS // len(stream.keys)))
+    if asked.per == TOTAL:
+        if first is not None:
+            stream.require_kept(first)
+        first = max(stream.first_tick, published.first_tick if first is None else first)
+        pieces = published.running(since=first, until=min(end, first + most), as_of=asked.as_of)
+        figures = Figures.joined([no_figures(len(asked.keys)), *pieces])
+        begins = list(range(first, first + len(figures) + 1))
+    else:
+        with refusing("bad_query", _lengths(stream), (ParameterError,)):
+            figures = published.figures(
+                asked.per, since=first, until=end, as_of=asked.as_of, most=most
+            )
+        begin = published.first_tick if first is None else first
+        begins = [begin, *(stream.ticks.at(end) for end in figures.ends.tolist())]
+    places = np.flatnonzero(figures.known[:, asked.positions].ravel())
+    skipped = int(np.searchsorted(places, skip))
     following = None
-    if len(places) > limit:
-        following = f"{ticks[0] + int(numbers[limit])}.{columns.start + int(keys[limit])}"
-    elif end < ticks.stop:
-        following = f"{end}.0"
-    table = figures_table(whole, [stream.keys[each] for each in columns])
-    cut = slice(len(whole.known.nonzero()[0]) - len(places), None)
-    table = {name: column[cut][:limit] for name, column in table.items()}
-    return table, (ticks[0] + numbers[:limit]).tolist(), following
+    if len(places) - skipped > query.limit:
+        slot, column = divmod(int(places[skipped + query.limit]), width)
+        following = f"{begins[slot]}.{column}"
+    elif len(figures) == most and begins[-1] < end:
+        following = f"{begins[-1]}.0"
+    part = slice(skipped, skipped + query.limit)
+    return {name: column[part] for name, column in asked.table(figures).items()}, following
 
 
-def _position(stream: PublicStream, query: RangeQuery) -> int | None:
-    """The position of the key that is asked for; None for all of them."""
-    if query.key is not None and query.key not in stream.positions:
+def _total(asked: Asked) -> tuple[Table, str | None]:
+    published, at = asked.published, asked.query.at
+    if at is None:
+        return asked.table(published.total(as_of=asked.as_of)), None
+    with refusing("bad_query", TIMES):
+        times = [msgspec.convert(each, Time, strict=False) for each in at.split(",")]
+    if len(times) > 1 and len(times) * len(asked.stream.keys) > MOST_CELLS:
+        raise bad_request("bad_query", f"{TIMES}; fewer, since the stream has many keys")
+    ticks = [_tick(asked.stream, time, "at") for time in times]
+    began = asked.stream.ticks.local(published.first_tick)
+    detail = f"at must be {began} or later, where the stream began"
+    with refusing("bad_query", detail, (ParameterError,)):
+        return asked.table(published.totals(ticks, as_of=asked.as_of)), None
+
+
+def _so_far(asked: Asked) -> tuple[Table, str | None]:
+    with refusing("bad_query", _lengths(asked.stream), (ParameterError,)):
+        return asked.table(asked.published.so_far(asked.per, as_of=asked.as_of)), None
+
+
+def _positions(stream: PublicStream, query: FigureQuery) -> Sequence[int]:
+    """The positions of the keys that are asked for, among the columns of figures."""
+    if query.key is None:
+        return range(1 if query.together else len(stream.keys))
+    if query.together:
+        raise bad_request("bad_query", "together must be false where there is a key")
+    if query.key not in stream.positions:
         raise not_found()
-    return None if query.key is None else stream.positions[query.key]
+    return (stream.positions[query.key],)
+
+
+def _vintage(stream: PublicStream, moment: datetime | None) -> int | None:
+    """The tick whose beginning is the time as of which figures are wanted."""
+    first, through, shown = stream.status.first_tick, stream.through, stream.ticks.local
+    if moment is None or through is None:
+        return None
+    tick = _tick(stream, moment, "as_of")
+    if not first <= tick <= through:
+        bound = f"from {shown(first)} to {shown(through)}"
+        raise bad_request("bad_query", f"as_of must be {bound}: nothing later is published")
+    stream.require_kept(tick)
+    return tick
+
+
+def _tick(stream: PublicStream, moment: datetime, name: str) -> int:
+    """The tick that contains a time."""
+    with refusing("bad_query", f"{name} must lie between the years 6 and 9987"):
+        return stream.ticks.at(moment.timestamp())
 
 
 def _first_from(stream: PublicStream, moment: datetime, name: str) -> int:
     """The first tick that begins at or after a time."""
-    with refusing("bad_query", f"{name} must lie between the years 6 and 9987"):
-        return stream.ticks.first_from(moment.timestamp())
+    tick = _tick(stream, moment, name)
+    return tick + (stream.ticks.start_seconds(tick) < moment.timestamp())
 
 
-def _range(stream: PublicStream, query: RangeQuery) -> range:
-    """The ticks that begin in [since, until) and are there."""
-    ticks = stream.released
-    first, end = ticks.start, ticks.stop
-    if query.since is not None:
-        first = max(first, _first_from(stream, query.since, "since"))
-    if query.until is not None:
-        end = min(end, _first_from(stream, query.until, "until"))
-    return range(first, end) if ticks else ticks
-
-
-def _page(stream: PublicStream, call: Call, as_csv: bool, reader: Reader) -> Tagged:
-    query: ReleasesQuery = call.query
-    ticks, skip, position = _range(stream, query), 0, _position(stream, query)
-    if query.since is not None:
-        stream.require_kept(_first_from(stream, query.since, "since"))
-    if query.cursor is not None:
-        tick, _, column = query.cursor.partition(".")
-        stream.require_kept(int(tick))
-        if int(tick) >= ticks.start:
-            ticks, skip = range(int(tick), ticks.stop), int(column)
-    table, numbers, following = read_page(
-        reader, stream, ticks, skip=skip, limit=query.limit, position=position
-    )
-    closed = query.until is not None and ticks.stop < stream.released.stop and bool(ticks)
-    next_page = None
-    if following:
-        before = dict(parse_qsl(call.scope["query_string"].decode()))
-        next_page = urlencode({**before, "cursor": following})
-    if as_csv:
-        lines = table_rows(stream.name, table, stream.ticks.zone)
-        body = csv_text([COLUMNS, *lines]).encode()
-    else:
-        starts = {tick: stream.ticks.shown(tick) for tick in set(numbers)}
-        columns = (table[name].tolist() for name in ("key", "value", "low", "high"))
-        rows = [
-            ReleasedRow(key, value, low, high, starts[tick])
-            for tick, key, value, low, high in zip(numbers, *columns, strict=True)
-        ]
-        body = tagged_json(ReleasePage(releases=rows, next=following)).body
-    return Tagged(
-        body,
-        CSV if as_csv else JSON,
-        closed=closed or following is not None,
-        next_page=next_page,
-    )
-
-
-def _windows(stream: PublicStream, call: Call, as_csv: bool, reader: Reader) -> Tagged:
-    query: WindowsQuery = call.query
-    length, ticks = _window_seconds(stream, query.per), _range(stream, query)
-    if query.until is not None:
-        stream.require_kept(ticks.stop - 1)
-    position = _position(stream, query)
-    positions = range(len(stream.keys)) if position is None else (position,)
-    count = len(ticks) * stream.ticks.tick_seconds // length + 2 if ticks else 0
-    if count * len(stream.keys) > MOST_CELLS or count * len(positions) > MOST_ROWS:
-        raise bad_request(
-            "bad_query",
-            f"there must be at most {MOST_ROWS:,} windows of all keys together; give key, or since",
-        )
-    windows, published = None, stream.published(reader)
-    if ticks and published is not None:
-        with refusing("bad_query", WHOLE_TICKS):
-            windows = published.figures(query.per, since=ticks.start, until=ticks.stop)
-    if as_csv:
-        lines = () if windows is None else figures_table(windows, stream.keys, positions)
-        rows = table_rows(stream.name, lines, stream.ticks.zone) if lines else ()
-        return Tagged(csv_text([COLUMNS, *rows]).encode(), CSV)
-    shown = [] if windows is None else _counted(stream, windows, positions)
-    return tagged_json(WindowPage(per=query.per, zone=stream.ticks.zone, windows=shown))
-
-
-def _window_seconds(stream: PublicStream, per: str) -> int:
-    with refusing("bad_query", "per must be the length of a window, such as 1h, 1d, 1w or 1mo"):
+def _per(stream: PublicStream, query: SoFarQuery, is_open: bool) -> str:
+    """The length of slots: the one asked for, or the one that people read first."""
+    per = query.per or default_per(stream.status.description.levels)
+    if per == TOTAL:
+        if is_open and query.per is not None:
+            raise bad_request("bad_query", _lengths(stream))
+        return "1d" if is_open else TOTAL
+    with refusing("bad_query", _lengths(stream)):
         WindowCalendar(per=per, zone=stream.ticks.zone)
-    seconds = parse_duration(per)
-    if seconds < stream.ticks.tick_seconds:
-        raise bad_request("bad_query", WHOLE_TICKS)
-    if seconds > LONGEST_WINDOW:  # it would end after the last year of the calendar
-        raise bad_request("bad_query", "per must be at most 1,000 years")
-    return seconds
+    if not stream.ticks.tick_seconds <= parse_duration(per) <= LONGEST_SLOT:
+        raise bad_request("bad_query", _lengths(stream))
+    return per
 
 
-def _counted(
-    stream: PublicStream, windows: Figures, positions: range | tuple[int, ...]
-) -> list[CountedWindow]:
-    """One row for each window and key that existed then."""
-    low, high, statuses = windows.low, windows.high, windows.shown_status
-    spans = zip(windows.starts.tolist(), windows.ends.tolist(), strict=True)
-    return [
-        CountedWindow(
-            key=stream.keys[position],
-            value=int(windows.values[at, position]),
-            low=int(low[at, position]),
-            high=int(high[at, position]),
-            start=iso_time(start),
-            end=iso_time(end),
-            partial=bool(windows.partial[at]),
-            status=statuses[at],
-            published=iso_time(int(windows.published[at])),
+def _lengths(stream: PublicStream) -> str:
+    """Which lengths of slots there are, in a sentence."""
+    levels = stream.status.description.levels
+    if levels:
+        return (
+            f"per must be one of {', '.join(levels)}, or made of whole blocks of {levels[0]} such"
+            " as 1d, 1w or 1mo; total gives running totals"
         )
-        for at, (start, end) in enumerate(spans)
-        for position in positions
-        if position < windows.values.shape[1] and windows.known[at, position]
-    ]
+    tick = format_duration(stream.ticks.tick_seconds)
+    return f"per must be made of whole ticks of {tick}, such as 1d or 1mo, up to 1,000 years"

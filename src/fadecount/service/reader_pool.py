@@ -1,4 +1,4 @@
-"""What reading routes may know: published releases and public facts, through connections that
+"""What reading routes may know: published figures and public facts, through connections that
 cannot write.
 
 This module and the routes on it import nothing that can reach a counter's state, the noise behind a
@@ -11,16 +11,12 @@ import asyncio
 import threading
 from collections import OrderedDict
 from collections.abc import Callable, Hashable, Iterable, Sequence
-from concurrent.futures import Future, ThreadPoolExecutor
-from contextlib import suppress
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field, replace
 from functools import partial
 from typing import Any, Generic, TypeVar
 
-from starlette.requests import Request
-
 from fadecount.errors import RemovedError, StoreError
-from fadecount.service.http import ClientGone
 from fadecount.service.parsing import LONGEST_QUERY
 from fadecount.service.problems import not_found, removed, unavailable
 from fadecount.streams.published import Published
@@ -59,8 +55,8 @@ class PublicStream:
         """What this takes in memory, about, in bytes."""
         return KEY_BYTES * len(self.keys)
 
-    def published(self, reader: Reader) -> Published | None:
-        """What the stream has published, as of this status; None if that is nothing yet."""
+    def published(self, reader: Reader) -> Published:
+        """What the stream has published, as of this status."""
         return reader.published_of(self.status, self.keys, self.key_steps)
 
     @property
@@ -72,43 +68,40 @@ class PublicStream:
         return self.status.description.ticks
 
     @property
-    def first_tick(self) -> int | None:
-        """The first tick that readers can see: the stream may have removed older ones."""
+    def first_tick(self) -> int:
+        """The first tick as of which nothing was removed."""
         return self.status.shown_from
 
     @property
-    def last_tick(self) -> int | None:
+    def last_tick(self) -> int:
         """The last tick that readers can see."""
         return self.status.published_tick
 
     @property
-    def released(self) -> range:
-        """The ticks that readers can see."""
-        first, last = self.first_tick, self.last_tick
-        return range(0) if first is None or last is None else range(first, last + 1)
+    def through(self) -> int | None:
+        """The tick at whose beginning everything was public that readers can see; None if that is
+        nothing."""
+        return self.last_tick + 1 if self.status.published_steps else None
 
     def require_kept(self, tick: int) -> None:
-        """Refuse to begin with a tick whose release was removed."""
-        kept = self.first_tick
-        if self.released and self.status.kept and kept is not None and tick < kept:
+        """Refuse a tick before which figures were removed that were public then."""
+        if self.status.kept and tick < self.first_tick:
             raise removed()
 
 
 class Kept(Generic[Answer]):
-    """An answer in the cache, or the work on it; and how many clients wait for it."""
+    """An answer in the cache, or the work on it."""
 
-    __slots__ = ("future", "readers", "size", "version", "work")
+    __slots__ = ("size", "task", "version")
 
-    def __init__(self, version: int, work: Future[Answer]) -> None:
-        self.version, self.work = version, work
-        self.future = asyncio.wrap_future(work)
-        self.readers, self.size = 0, 0
+    def __init__(self, version: int, task: asyncio.Task[Answer]) -> None:
+        self.version, self.task, self.size = version, task, 0
 
     @property
     def answer(self) -> Answer | None:
         """The answer; None if there is none yet, or it failed."""
-        done = self.future.done() and not self.future.cancelled()
-        return self.future.result() if done and self.future.exception() is None else None
+        done = self.task.done() and not self.task.cancelled()
+        return self.task.result() if done and self.task.exception() is None else None
 
 
 class ReaderPool:
@@ -116,8 +109,7 @@ class ReaderPool:
     changes.
 
     Guarantees: at most ``MOST_WAITING`` reads wait; equal questions are read once until the next
-    tick of their stream is published; a read whose clients have all disconnected does not run; the
-    answers take at most about ``CACHE_BYTES``.
+    tick of their stream is published; the answers take at most about ``CACHE_BYTES``.
     """
 
     def __init__(self, connect: Callable[[], Reader]) -> None:
@@ -132,12 +124,12 @@ class ReaderPool:
         self._changes: dict[str, asyncio.Event] = {}
         self.is_ending = False
 
-    async def stream(self, name: str, request: Request | None = None) -> PublicStream:
+    async def stream(self, name: str) -> PublicStream:
         """What is public about a stream; a Problem with status 404 if there is none."""
         version, before = self._versions.get(name, 0), self._kept.get((name, STREAM))
         known: PublicStream | None = None if before is None else before.answer
         make = partial(read_stream, name, version, known)
-        stream = await self._once((name, STREAM), version, make, request)
+        stream = await self._once((name, STREAM), version, make)
         if stream is None:
             raise not_found()
         return stream
@@ -147,7 +139,6 @@ class ReaderPool:
         stream: PublicStream,
         question: Hashable,
         make: Callable[[Reader], Answer],
-        request: Request | None = None,
         *,
         lasting: bool = False,
     ) -> Answer:
@@ -157,32 +148,21 @@ class ReaderPool:
         depend on ticks may be ``lasting``: it stays in memory when the stream changes.
         """
         name = (stream.name, (stream.status.uid, question) if lasting else question)
-        return await self._once(name, LASTING if lasting else stream.version, make, request)
+        return await self._once(name, LASTING if lasting else stream.version, make)
 
     async def _once(
-        self,
-        name: tuple[str, Hashable],
-        version: int,
-        make: Callable[[Reader], Answer],
-        request: Request | None,
+        self, name: tuple[str, Hashable], version: int, make: Callable[[Reader], Answer]
     ) -> Answer:
         kept: Kept[Answer] | None = self._kept.get(name)
         if kept is None or kept.version != version:
-            kept = Kept(version, self._submit(make))
+            kept = Kept(version, asyncio.create_task(self.ask(make)))
             self._drop(name)
             self._kept[name] = kept
-            kept.future.add_done_callback(lambda _: self._finished(name, kept))
-        elif kept.future.done():
+            kept.task.add_done_callback(lambda _: self._finished(name, kept))
+        elif kept.task.done():
             self._kept.move_to_end(name)
-            return kept.future.result()
-        kept.readers += 1
-        try:
-            return await unless_gone(kept.future, request)
-        finally:
-            kept.readers -= 1
-            # Whoever asks next must not wait for work that nobody does.
-            if not kept.readers and kept.work.cancel() and self._kept.get(name) is kept:
-                self._drop(name)
+            return kept.task.result()
+        return await asyncio.shield(kept.task)
 
     def _finished(self, name: tuple[str, Hashable], kept: Kept[Any]) -> None:
         """Keep an answer, and drop those that were not asked for longest; drop a failure."""
@@ -235,27 +215,16 @@ class ReaderPool:
             current = {name: (tick, keys) for name, tick, keys in published}
             self.changed(each for each in known if current.get(each) != known[each])
 
-    async def ask(
-        self, question: Callable[[Reader], Answer], request: Request | None = None
-    ) -> Answer:
+    async def ask(self, question: Callable[[Reader], Answer]) -> Answer:
         """Ask on a thread what is not kept in memory."""
-        work = self._submit(question)
-        try:
-            return await unless_gone(asyncio.wrap_future(work), request)
-        finally:
-            work.cancel()
-
-    def _submit(self, question: Callable[[Reader], Answer]) -> Future[Answer]:
         if self._waiting >= MOST_WAITING:
             raise unavailable("too many reads are waiting; send it again")
-        work = self._threads.submit(self._try, question)
         self._waiting += 1
-        loop = asyncio.get_running_loop()
-        work.add_done_callback(lambda _: loop.call_soon_threadsafe(self._ended))
-        return work
-
-    def _ended(self) -> None:
-        self._waiting -= 1
+        try:
+            loop = asyncio.get_running_loop()
+            return await loop.run_in_executor(self._threads, self._try, question)
+        finally:
+            self._waiting -= 1
 
     def end_live(self) -> None:
         """End every live connection."""
@@ -285,29 +254,6 @@ class ReaderPool:
                     self._open.discard(reader)
                     reader.close()
         raise unavailable()
-
-
-async def unless_gone(future: asyncio.Future[Answer], request: Request | None) -> Answer:
-    """The answer, or :class:`ClientGone` as soon as the client has disconnected."""
-    if request is None or future.done():
-        return await asyncio.shield(future)
-    gone = asyncio.ensure_future(_disconnected(request))
-    try:
-        waited: list[asyncio.Future[Any]] = [future, gone]
-        await asyncio.wait(waited, return_when=asyncio.FIRST_COMPLETED)
-        if not future.done():
-            future.add_done_callback(lambda done: done.cancelled() or done.exception())
-            raise ClientGone
-        return future.result()
-    finally:
-        gone.cancel()
-        with suppress(asyncio.CancelledError):
-            await gone
-
-
-async def _disconnected(request: Request) -> None:
-    while (await request.receive())["type"] != "http.disconnect":
-        pass
 
 
 def read_stream(

@@ -22,12 +22,10 @@ from fadecount.service import answers, live, operations, parsing
 from fadecount.service import read_routes as read
 from fadecount.service import write_routes as write
 from fadecount.service.http import (
-    PIECE_BYTES,
     SECURITY_HEADERS,
     WRITE,
     Answer,
     Call,
-    ClientGone,
     problem_answer,
 )
 from fadecount.service.parsing import LONGEST_ID, Query, parse_query
@@ -40,7 +38,7 @@ from fadecount.service.problems import (
     wrong_host,
     wrong_method,
 )
-from fadecount.service.stream_info import StreamInfo
+from fadecount.service.stream_info import FigurePage, StreamInfo
 from fadecount.service.tokens import Access, Role
 
 _ONCE = frozenset(
@@ -87,7 +85,7 @@ class Route:
 WRITER, ADMIN = Role.WRITER, Role.ADMIN
 STREAM, TEXT, HTML, JSON = "/v1/streams/{name}", "text/plain", "text/html", "application/json"
 CURVE = (answers.PrivacyCurve, answers.PrivacyLosses)
-LAST_EVENT_ID = {"type": "string", "description": "the start of the last tick that was seen"}
+LAST_EVENT_ID = {"type": "string", "description": "the `published_through` that was seen last"}
 IDEMPOTENCY_KEY = {
     "type": "string",
     "minLength": 1,
@@ -100,11 +98,12 @@ READING = (
     Route("GET", "/v1/streams", read.list_streams, answers.StreamPage, some_stream=True,
           query=parsing.StreamsQuery),
     Route("GET", STREAM, read.get_stream, StreamInfo),
-    Route("GET", f"{STREAM}/releases", read.get_releases, answers.ReleasePage,
-          query=parsing.ReleasesQuery, refusals=(410,)),
-    Route("GET", f"{STREAM}/releases/latest", read.get_latest, answers.ReleasedTick),
-    Route("GET", f"{STREAM}/windows", read.get_windows, answers.WindowPage,
-          query=parsing.WindowsQuery, refusals=(410,)),
+    Route("GET", f"{STREAM}/figures", read.get_figures, FigurePage, query=parsing.FiguresQuery,
+          refusals=(410,)),
+    Route("GET", f"{STREAM}/total", read.get_total, FigurePage, query=parsing.TotalQuery,
+          refusals=(410,)),
+    Route("GET", f"{STREAM}/so-far", read.get_so_far, FigurePage, query=parsing.SoFarQuery,
+          refusals=(410,)),
     Route("GET", f"{STREAM}/live", live.follow_live, live.MEDIA_TYPE,
           headers={"Last-Event-ID": LAST_EVENT_ID}),
     Route("GET", f"{STREAM}/privacy", read.get_privacy, CURVE, query=parsing.PrivacyQuery),
@@ -124,15 +123,9 @@ WRITING = (
     Route("POST", f"{STREAM}/events", write.post_events, answers.Accepted, WRITER,
           body=parsing.Events, lines=parsing.Event, statuses=(202,), refusals=(409,),
           headers={"Idempotency-Key": IDEMPOTENCY_KEY}),
-    Route("GET", "/v1/tokens", write.list_tokens, answers.TokenList, ADMIN),
-    Route("POST", "/v1/tokens", write.create_token, answers.NewTokenAnswer, ADMIN,
-          body=parsing.NewToken, statuses=(201,)),
-    Route("DELETE", "/v1/tokens/{id}", write.revoke_token, answers.RevokedToken, ADMIN,
-          refusals=(409,)),
 )
 PAGES = (
     Route("GET", "/", operations.get_page, HTML, None, query=None),
-    Route("GET", "/admin", operations.get_admin_page, HTML, None, query=None),
     Route("GET", "/static/{file}", operations.get_file, HTML, None, query=None),
 )
 # fmt: on
@@ -201,11 +194,9 @@ class Application:
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         request_id, write = next(self._ids), scope.pop(WRITE)
-        begun, path = False, ""
+        path = ""
 
         async def send_headed(message: Message) -> None:
-            nonlocal begun
-            begun = True
             if message["type"] == "http.response.start":
                 own = (*SECURITY_HEADERS, (b"x-request-id", request_id))
                 message["headers"] = [*message["headers"], *own]
@@ -213,14 +204,8 @@ class Application:
             await send(message)
 
         async def reply(answer: Answer) -> None:
-            if len(answer.body) <= PIECE_BYTES and write(answer, request_id):
+            if await write(answer, request_id):
                 self._answered(path, scope["method"], answer.status)
-            else:
-                await answer.send(send_headed)
-
-        async def refuse(problem: Problem) -> None:
-            if not begun:
-                await reply(problem_answer(problem))
 
         try:
             authorization = self._check(scope)
@@ -232,16 +217,16 @@ class Application:
                 await reply(answer)
             else:
                 await answer(scope, receive, send_headed)
-        except (ClientGone, ClientDisconnect):
+        except ClientDisconnect:
             return
         except asyncio.CancelledError:  # the service stops before the answer is ready
-            await refuse(unavailable("the service is ending; send it again"))
+            await reply(problem_answer(unavailable("the service is ending; send it again")))
         except Exception as error:
             problem = error if isinstance(error, Problem) else internal(error, request_id)
             # it refers to this call, and so would keep the request until the next garbage
             # collection
             error.__traceback__ = None
-            await refuse(problem)
+            await reply(problem_answer(problem))
 
     def _check(self, scope: Scope) -> bytes | None:
         """Refuse what other programs may read otherwise; returns the Authorization header."""

@@ -5,14 +5,13 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
-import json
 import logging
 import os
+import resource
 import signal
 import socket
 import sys
-import threading
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable
 from dataclasses import replace
 from typing import Any
 
@@ -21,9 +20,17 @@ import uvicorn
 from fadecount.errors import StoreError
 from fadecount.service.app import Service
 from fadecount.service.protocol import guarded
-from fadecount.service.settings import BACKLOG, Settings, room_for
+from fadecount.service.settings import Settings
+
+__all__ = ["configure_logs", "serve"]
 
 log = logging.getLogger("fadecount.service")
+BACKLOG = 128
+"""Connections that may wait in the system's queue before the first of them is accepted."""
+
+OTHER_FILES = 128
+"""Open files that the store, the fence and the readers need at most."""
+
 SHUTDOWN_SECONDS = 3
 """How long a shutdown waits for answers that have begun."""
 
@@ -35,84 +42,49 @@ SILENT_SECONDS = 30
 heartbeat every 15 seconds."""
 
 
-class Notifier:
-    """Sends the state of the service to systemd, if that is its manager: ready, stopping, and signs
-    of life. A message that cannot be sent never disturbs the service.
+def notify(state: str) -> None:
+    """Send a state, such as ``READY=1``, to systemd, if that manages this process (``man
+    sd_notify``). A message that cannot be sent never disturbs the service."""
+    address = os.environ.get("NOTIFY_SOCKET", "")
+    address = "\0" + address[1:] if address.startswith("@") else address
+    if address:
+        kind = socket.SOCK_DGRAM | socket.SOCK_CLOEXEC
+        with contextlib.suppress(OSError), socket.socket(socket.AF_UNIX, kind) as channel:
+            channel.setblocking(False)
+            channel.sendto(state.encode(), address)
 
-    The protocol is one datagram per message to the socket that ``NOTIFY_SOCKET`` names; see ``man
-    sd_notify``.
-    """
 
-    def __init__(self, environment: Mapping[str, str] = os.environ) -> None:
-        address = environment.get("NOTIFY_SOCKET", "")
-        self._address = "\0" + address[1:] if address.startswith("@") else address
-        own = environment.get("WATCHDOG_PID", str(os.getpid())) == str(os.getpid())
-        wanted = environment.get("WATCHDOG_USEC", "") if self._address and own else ""
-        self.watchdog_seconds: float | None = (
-            int(wanted) / 1e6 if wanted.isdecimal() and int(wanted) > 0 else None
-        )
-        """The time within which the manager wants a sign of life; None if it wants none."""
-
-    def ready(self) -> None:
-        """The service listens, and its store is open."""
-        self._send("READY=1")
-
-    def stopping(self) -> None:
-        """The service has begun to end."""
-        self._send("STOPPING=1")
-
-    async def signs_of_life(self, is_alive: Callable[[], bool]) -> None:
-        """Send a sign of life at half the time that the manager allows, as long as ``is_alive``.
-        Runs until it is cancelled."""
-        while self.watchdog_seconds is not None:
-            if is_alive():
-                self._send("WATCHDOG=1")
-            await asyncio.sleep(self.watchdog_seconds / 2)
-
-    def _send(self, *lines: str) -> None:
-        if self._address:
-            with (
-                contextlib.suppress(OSError),
-                socket.socket(socket.AF_UNIX, socket.SOCK_DGRAM | socket.SOCK_CLOEXEC) as channel,
-            ):
-                channel.setblocking(False)
-                channel.sendto("\n".join(lines).encode(), self._address)
+async def signs_of_life(is_alive: Callable[[], bool]) -> None:
+    """Send a sign of life at half the time that systemd allows, if it wants one, as long as
+    ``is_alive``. Runs until it is cancelled."""
+    seconds = int(os.environ.get("WATCHDOG_USEC", "0")) / 2e6
+    while seconds:
+        if is_alive():
+            notify("WATCHDOG=1")
+        await asyncio.sleep(seconds)
 
 
 class _Server(uvicorn.Server):
     """Closes live connections as soon as a shutdown is requested; otherwise they would delay it."""
 
     service: Service
-    notifier: Notifier
     asked: float | None = None
     on_listening: Callable[[], None] = staticmethod(lambda: None)
 
-    @contextlib.contextmanager
-    def capture_signals(self) -> Iterator[None]:
-        """Shuts down in order: uvicorn would raise the signal again and end the process before the
-        store is closed."""
-        loop = asyncio.get_running_loop()
-        if threading.current_thread() is not threading.main_thread():
-            yield
-            return
-        signals = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
-        for each in signals:
-            loop.add_signal_handler(each, self.handle_exit, each, None)
-        try:
-            yield
-        finally:
-            for each in signals:
-                loop.remove_signal_handler(each)
+    def capture_signals(self) -> contextlib.AbstractContextManager[None]:  # type: ignore[override]
+        """Leave signals alone: uvicorn would raise them again at its end, before the store is
+        closed."""
+        return contextlib.nullcontext()
 
     async def startup(self, sockets: list[socket.socket] | None = None) -> None:
         """Announces the address once the server listens."""
         await super().startup(sockets)
         self.on_listening()
-        self.notifier.ready()
+        notify("READY=1")
 
     async def shutdown(self, sockets: list[socket.socket] | None = None) -> None:
         self.asked = asyncio.get_running_loop().time()
-        self.notifier.stopping()
+        notify("STOPPING=1")
         self.service.pool.end_live()
         await super().shutdown(sockets)
 
@@ -120,7 +92,8 @@ class _Server(uvicorn.Server):
 def serve(
     settings: Settings, host: str, port: int, *, announce: Callable[[str], None] = print
 ) -> int:
-    """Serve until SIGTERM or SIGINT; 0 after a requested shutdown, 1 if the store failed.
+    """Serve until SIGTERM or SIGINT; 0 after a requested shutdown, 1 if the store failed. To be
+    called in the main thread.
 
     A store that does not answer does not prevent the shutdown: the process then ends at once, as if
     it had been killed. A store survives that.
@@ -152,6 +125,22 @@ def allowed_hosts(host: str, port: int, extra: Iterable[str] = ()) -> frozenset[
     return frozenset(name for each in own | set(extra) for name in (each, f"{each}:{port}"))
 
 
+def room_for(connections: int) -> int:
+    """The largest number of connections: each is an open file, and the store must always get the
+    few that it needs.
+
+    The limit on open files is raised where the system allows it; otherwise fewer connections are
+    accepted.
+    """
+    soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
+    wanted = connections + BACKLOG + OTHER_FILES
+    if soft == resource.RLIM_INFINITY or soft >= wanted:
+        return connections
+    allowed = wanted if hard == resource.RLIM_INFINITY else min(wanted, hard)
+    resource.setrlimit(resource.RLIMIT_NOFILE, (allowed, hard))
+    return max(1, allowed - BACKLOG - OTHER_FILES)
+
+
 async def _serve(
     settings: Settings, listening: socket.socket, announce: Callable[[str], None]
 ) -> int:
@@ -159,16 +148,16 @@ async def _serve(
     await service.start()
     server = make_server(service, settings)
 
-    def failed() -> None:
+    def end() -> None:
         server.should_exit = True
 
-    service.writer.on_failure = failed
+    service.writer.on_failure = end
+    for each in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP):
+        asyncio.get_running_loop().add_signal_handler(each, end)
     host, port = listening.getsockname()[:2]
     address = f"http://{f'[{host}]' if ':' in host else host}:{port}/"
     server.on_listening = lambda: announce(f"fadecount serves {address}")
-    alive = asyncio.create_task(
-        server.notifier.signs_of_life(lambda: not service.writer.failed.is_set())
-    )
+    alive = asyncio.create_task(signs_of_life(lambda: not service.writer.failed.is_set()))
     try:
         await server.serve(sockets=[listening])
     finally:
@@ -199,35 +188,23 @@ def make_server(service: Service, settings: Settings) -> _Server:
         backlog=BACKLOG,
     )
     server = _Server(config)
-    server.service, server.notifier = service, Notifier()
+    server.service = service
     return server
 
 
 class _Lines(logging.Formatter):
-    """A time, a level, a message, the id of the request if there is one: as text, or as a JSON
-    object."""
-
-    def __init__(self, *, as_json: bool) -> None:
-        super().__init__("%(asctime)s %(levelname)s %(message)s")
-        self._as_json = as_json
+    """A time, a level, a message, and the id of the request if there is one."""
 
     def format(self, record: logging.LogRecord) -> str:
         request_id = getattr(record, "request_id", None)
-        if not self._as_json:
-            return super().format(record) + (f" (request {request_id})" if request_id else "")
-        fields = {
-            "time": self.formatTime(record, "%Y-%m-%dT%H:%M:%S%z"),
-            "level": record.levelname,
-            "message": record.getMessage(),
-        }
-        return json.dumps(fields | ({"request_id": request_id} if request_id else {}))
+        return super().format(record) + (f" (request {request_id})" if request_id else "")
 
 
-def configure_logs(stream: Any = None, *, as_json: bool = False) -> None:
+def configure_logs(stream: Any = None) -> None:
     """One line per log entry, to standard error: a time, a level, a message from this code, names
     of streams. No counts, inputs, keys or tokens."""
     handler = logging.StreamHandler(stream or sys.stderr)
-    handler.setFormatter(_Lines(as_json=as_json))
+    handler.setFormatter(_Lines("%(asctime)s %(levelname)s %(message)s"))
     # this module logs what matters of it
     logging.getLogger("uvicorn.error").setLevel(logging.CRITICAL)
     logging.basicConfig(level=logging.WARNING, handlers=[handler], force=True)

@@ -1,16 +1,88 @@
-"""What is public about a stream, as the service answers it and as the client returns it."""
+"""What is public about a stream and what it has published, as the service answers it and as the
+client returns it."""
 
 from __future__ import annotations
 
 import json
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import lru_cache
 from typing import Any
 
-from fadecount.mechanisms import Mechanism
+from fadecount.mechanisms import Blocks, Mechanism
+from fadecount.streams.calendar import BlockCalendar
+from fadecount.streams.description import Description
+from fadecount.streams.forks import StreamLoss
+from fadecount.streams.published import default_per
 from fadecount.streams.status import Status
 from fadecount.streams.unit import Unit
+
+
+@dataclass(frozen=True, slots=True)
+class PublishedFigure:
+    """The count of the events from `start` to `end` under a `key` (null: all keys together). The
+    true one lies from `low` to `high` 95 % of the time; noise may make it negative.
+
+    `status` is provisional, revised or final. `partial`: not covered from beginning to end.
+    `published`: when the last part of it became public.
+    """
+
+    start: str
+    end: str
+    key: str | None
+    value: int
+    low: int
+    high: int
+    status: str
+    partial: bool
+    published: str
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class FigurePage:
+    """Figures of slots of the length `per` (total: since the stream began), oldest first. Days,
+    weeks and months begin at midnight in `zone`, and what they cost is stated for `unit_text`.
+
+    They are what was public when `published_through` began; null if that is nothing. `next` is the
+    cursor of the next page, null on the last.
+    """
+
+    stream: str
+    per: str
+    zone: str
+    unit_text: str
+    published_through: str | None
+    figures: list[PublishedFigure]
+    next: str | None = None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class NextFigure:
+    """The block from `start` to `end` is published at the time `published`."""
+
+    start: str
+    end: str
+    published: str
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class StageInfo:
+    """One publication of each block of a level, `lag_seconds` after the block's end. From then on
+    one unit has lost at most `loss` (ε), by all that is published. `next` is the figure of this
+    stage that comes next."""
+
+    status: str
+    lag_seconds: int
+    loss: float
+    next: NextFigure | None = None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class LevelInfo:
+    """Blocks of the length `per`, whose figures become sharper with each of the `stages`."""
+
+    per: str
+    stages: Sequence[StageInfo]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -22,11 +94,12 @@ class StreamInfo:
     `histories` histories. `group` is what all streams about the same people together lose: `name`,
     `unit` in words, and a `curve` of `loss` up to `age_seconds` (null: for ever), except with the
     probability `delta`; null for a stream in no group: then losses of other streams are not added.
-    Releases are kept for `retain_seconds` (null: for ever). `first_start` and `last_start` are the
-    starts of the first and the last released tick that are there, `last_end` is the end of the last
-    one, and `open_start` is the start of the tick that is open now. The next release is
-    `lag_seconds` late. A list of streams leaves `keys` empty. `levels` are the lengths of the
-    blocks that have figures of their own; none for running totals.
+    Figures are kept for `retain_seconds` (null: for ever). `first_start` is the start of the first
+    tick as of which nothing was removed. Everything is published that was due at
+    `published_through`, the end of the last tick that is over (null: none is), and `open_start` is
+    the start of the tick that is open now. The next publication is `lag_seconds` late. `levels` are
+    the blocks that have figures of their own; none for running totals. `default_per` is what people
+    read first. A list of streams leaves out `keys` and the `next` figures.
     """
 
     name: str
@@ -36,50 +109,111 @@ class StreamInfo:
     key_count: int
     keys: Sequence[str]
     mechanism: dict[str, Any]
-    levels: Sequence[str]
+    levels: Sequence[LevelInfo]
+    default_per: str
     unit: Unit
     unit_text: str
     group: dict[str, Any] | None
     histories: int
     retain_seconds: int | None
     first_start: str | None
-    last_start: str | None
-    last_end: str | None
+    published_through: str | None
     open_start: str
     lag_seconds: int
 
 
-def stream_info(status: Status, state: str, now: float, keys: Sequence[str] = ()) -> StreamInfo:
-    """Describes a stream at a time. ``state`` is what the process that writes says of it.
+def stream_info(
+    status: Status, state: str, now: float, keys: Sequence[str] | None = None
+) -> StreamInfo:
+    """Describes a stream at a time; without ``keys`` as in a list. ``state`` is what the process
+    that writes says of it.
 
-    Everything here is public. When a tick is released can be seen by every reader, so the lag shows
-    nothing more.
+    Everything here is public. When a tick is published can be seen by every reader, so the lag
+    shows nothing more.
     """
     description, ticks = status.description, status.description.ticks
     first, last = status.shown_from, status.published_tick
-    released = first is not None and last is not None and last >= first
     horizon = description.mechanism.last_step
     ended = horizon is not None and status.published_steps >= horizon
-    due = None if last is None or ended else ticks.start_seconds(last + 2)
+    due = None if ended else ticks.start_seconds(last + 2)
+    is_published = status.published_steps > 0
+    # the number of steps matters only beside other histories
+    loss = status.loss if status.forks else replace(status.loss, steps=0)
+    levels = _levels(description, loss)
     return StreamInfo(
         name=description.name,
         state="ended" if ended else state,
         tick_seconds=ticks.tick_seconds,
         zone=ticks.zone,
         key_count=status.width,
-        keys=keys,
+        keys=keys or (),
         mechanism=_as_json(description.mechanism),
-        levels=description.levels,
+        levels=levels if keys is None else _with_next(levels, status),
+        default_per=default_per(description.levels),
         unit=description.unit,
         unit_text=description.unit.text,
         group=None if status.group is None else status.group.about(),
-        histories=status.loss.histories,
+        histories=loss.histories,
         retain_seconds=status.retain_seconds,
-        first_start=ticks.shown(first) if released and first is not None else None,
-        last_start=ticks.shown(last) if released and last is not None else None,
-        last_end=ticks.shown(last + 1) if released and last is not None else None,
-        open_start=ticks.shown(ticks.at(now)),
+        first_start=ticks.local(first) if is_published else None,
+        published_through=ticks.local(last + 1) if is_published else None,
+        open_start=ticks.local(ticks.at(now)),
         lag_seconds=0 if due is None else max(0, int(now - due)),
+    )
+
+
+@lru_cache(maxsize=1024)
+def _levels(description: Description, loss: StreamLoss) -> tuple[LevelInfo, ...]:
+    mechanism, seconds = description.mechanism, description.ticks.tick_seconds
+    if not isinstance(mechanism, Blocks):
+        return ()
+    return tuple(
+        LevelInfo(
+            per=per,
+            stages=tuple(
+                StageInfo(
+                    status=level.status(number),
+                    lag_seconds=stage.lag * seconds,
+                    loss=loss.at_age(stage.lag).epsilon,
+                )
+                for number, stage in enumerate(level.stages)
+            ),
+        )
+        for per, level in zip(description.levels, mechanism.levels, strict=True)
+    )
+
+
+def _with_next(levels: Sequence[LevelInfo], status: Status) -> list[LevelInfo]:
+    """The levels with the figures that come next."""
+    if status.calendar is None:
+        return list(levels)
+    return [
+        replace(
+            level,
+            stages=[
+                replace(stage, next=_next_figure(status, status.calendar, number, stage))
+                for stage in level.stages
+            ],
+        )
+        for number, level in enumerate(levels)
+    ]
+
+
+def _next_figure(
+    status: Status, calendar: BlockCalendar, level: int, stage: StageInfo
+) -> NextFigure:
+    """The block of a level that has its figure of this stage next. Void blocks have none."""
+    lag = stage.lag_seconds // status.description.ticks.tick_seconds
+    start = calendar.frontier(level, max(0, status.published_steps - lag))
+    while True:
+        calendar = calendar.reaching(start)
+        end = calendar.end(level, start + 1)
+        if (level, end) not in status.voids:
+            break
+        start = end
+    shown, first = status.description.ticks.local, calendar.first_tick
+    return NextFigure(
+        start=shown(first + start), end=shown(first + end), published=shown(first + end + lag)
     )
 
 

@@ -1,12 +1,11 @@
-"""Routes that write: events, streams, keys, tokens. They answer when what they did is durable, and
+"""Routes that write: events, streams, keys. They answer when what they did is durable, and
 say nothing about counts."""
 
 from __future__ import annotations
 
 import asyncio
 import logging
-import time
-from collections.abc import Awaitable, Callable
+from collections.abc import Callable
 from concurrent.futures import Executor
 from dataclasses import dataclass
 from functools import partial
@@ -28,10 +27,6 @@ from fadecount.service.answers import (
     Accepted,
     Changed,
     Created,
-    NewTokenAnswer,
-    RevokedToken,
-    TokenAnswer,
-    TokenList,
 )
 from fadecount.service.http import (
     JSON,
@@ -40,7 +35,6 @@ from fadecount.service.http import (
     json_answer,
     media_type,
     read_body,
-    unpacked,
 )
 from fadecount.service.parsing import (
     LONGEST_ID,
@@ -49,19 +43,17 @@ from fadecount.service.parsing import (
     NewKeys,
     NewRetention,
     NewStream,
-    NewToken,
     checked_text,
     parse,
     parse_events,
 )
-from fadecount.service.problems import Problem, bad_request, not_found, refusing, unavailable
+from fadecount.service.problems import Problem, bad_request, refusing, unavailable
 from fadecount.service.settings import Limits
-from fadecount.service.tokens import Grant, Role
-from fadecount.service.writer import Leader, Writer
+from fadecount.service.writer import BAD_RETENTION, Leader, Writer
 from fadecount.streams import Description, Group, Ticks, Unit
 from fadecount.streams.audit_log import AuditLogError, acting_as
+from fadecount.streams.store import check_retention
 
-LONGEST_RETENTION = 10_000 * 366 * 86400
 LONGEST_DELAY = 1_000_000
 """The largest delay in ticks: delayed counts are kept one by one."""
 
@@ -90,28 +82,22 @@ log = logging.getLogger("fadecount.service")
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class WriteContext:
-    """What writing routes work with. ``follow_tokens`` lets the service use the tokens as they are
-    now."""
+    """What writing routes work with."""
 
     writer: Writer
     limits: Limits
     parsers: Executor
-    follow_tokens: Callable[[], Awaitable[None]]
 
     async def body(
         self, call: Call, parsed: Callable[[bytes], Parsed], kinds: tuple[str, ...] = (JSON,)
     ) -> Parsed:
-        """The body of a request, unpacked and parsed."""
+        """The body of a request, parsed."""
         if media_type(call) not in kinds:
             raise Problem(415, "unsupported_type", f"Content-Type must be {' or '.join(kinds)}")
-        sent, packed = await read_body(call, self.limits.body_bytes)
-        if not packed and len(sent) <= LARGEST_ON_LOOP:
+        sent = await read_body(call, self.limits.body_bytes)
+        if len(sent) <= LARGEST_ON_LOOP:
             return parsed(sent)
-
-        def work() -> Parsed:
-            return parsed(unpacked(sent, self.limits.body_bytes) if packed else sent)
-
-        return await asyncio.get_running_loop().run_in_executor(self.parsers, work)
+        return await asyncio.get_running_loop().run_in_executor(self.parsers, parsed, sent)
 
     async def administer(self, call: Call, work: Callable[[Leader], Result]) -> Result:
         """Run an administrative act on the writing thread; the audit log names the token."""
@@ -132,10 +118,7 @@ class WriteContext:
 async def post_events(context: WriteContext, call: Call) -> Answer:
     """Count events; answered when they are durable."""
     batch_id, lines = _batch_id(call), media_type(call) in _LINES
-    most = context.limits.events_per_request
-    sent = await context.body(
-        call, lambda body: parse_events(body, lines=lines, most=most), (JSON, *_LINES)
-    )
+    sent = await context.body(call, lambda body: parse_events(body, lines=lines), (JSON, *_LINES))
     own = None if batch_id is None or call.grant is None else f"{call.grant.id}/{batch_id}"
     counted = await context.writer.accept(call.stream_name, sent, own)
     return json_answer(Accepted(accepted=True, repeated=not counted), status=202)
@@ -153,8 +136,7 @@ async def set_retention(context: WriteContext, call: Call) -> Answer:
     """Keep releases for a time; older ones are removed, which cannot be undone. No loss changes."""
     name = call.stream_name
     new = await context.body(call, partial(parse, kind=NewRetention))
-    described = await context.writer.call(lambda leader: leader.description(name))
-    seconds = _retention(new.retain, described)
+    seconds = _seconds(new.retain)
     await context.administer(call, lambda leader: leader.retain(name, seconds))
     return json_answer(Changed(name))
 
@@ -175,7 +157,10 @@ async def create_stream(context: WriteContext, call: Call) -> Answer:
         if call.grant is not None:
             call.grant.require_stream(checked_text(new.name, "name"))
         described, keys = _description(new), [ONLY_KEY] if new.keys is None else _keys(new.keys)
-        return described, keys, _retention(new.retain, described)
+        retain = _seconds(new.retain)
+        with refusing("bad_retention", BAD_RETENTION):
+            check_retention(described, retain)
+        return described, keys, retain
 
     description, keys, retain = await context.body(call, parsed)
     created = await context.administer(
@@ -185,62 +170,9 @@ async def create_stream(context: WriteContext, call: Call) -> Answer:
     return json_answer(answer, status=201 if created else 200)
 
 
-# Tokens are for admins of all streams, with their token in the Authorization header: there are no
-# cookies, so a foreign page cannot make a browser send a token along.
-
-
-async def list_tokens(context: WriteContext, _: Call) -> Answer:
-    """Every token, without its secret. For admins of all streams."""
-    grants = await context.writer.call(lambda leader: leader.tokens.grants())
-    return json_answer(TokenList(tokens=[_token_answer(each) for each in grants]))
-
-
-async def create_token(context: WriteContext, call: Call) -> Answer:
-    """Make a token. It is in this answer and never shown again. For admins of all streams."""
-    new = await context.body(call, partial(parse, kind=NewToken))
-    token, made = await context.administer(call, lambda leader: _create_token(leader, new))
-    await context.follow_tokens()
-    return json_answer(NewTokenAnswer(token=token, about=_token_answer(made)), status=201)
-
-
-async def revoke_token(context: WriteContext, call: Call) -> Answer:
-    """Revoke a token, at once. For admins of all streams."""
-    token_id = call.path_params["id"]
-    if call.grant is not None and call.grant.id == token_id:
-        detail = "this request uses the token itself; revoke it with another one"
-        raise Problem(409, "own_token", detail)
-    try:
-        await context.administer(call, lambda leader: leader.tokens.revoke(token_id))
-    except ParameterError:
-        raise not_found("there is no such token; GET /v1/tokens lists them") from None
-    await context.follow_tokens()
-    return json_answer(RevokedToken(id=token_id))
-
-
-def _create_token(leader: Leader, new: NewToken) -> tuple[str, Grant]:
-    detail = "label must be printable text, and expires a duration such as 90d up to 100 years"
-    with refusing("bad_token", detail):
-        return leader.tokens.create(
-            Role(new.role),
-            stream=None if new.stream is None else checked_text(new.stream, "stream"),
-            label=new.label,
-            expires_seconds=None if new.expires is None else parse_duration(new.expires),
-        )
-
-
-def _token_answer(grant: Grant) -> TokenAnswer:
-    return TokenAnswer(**grant.description(time.time()))
-
-
-def _retention(given: str | None, description: Description) -> int | None:
-    with refusing("bad_retention", "retain must be a length of time, such as 90d"):
-        seconds = None if given is None else parse_duration(given)
-    if seconds is not None and not description.ticks.tick_seconds <= seconds <= LONGEST_RETENTION:
-        raise bad_request(
-            "bad_retention",
-            "retain must be at least a tick, and at most 10,000 years; leave it out to keep all",
-        )
-    return seconds
+def _seconds(retain: str | None) -> int | None:
+    with refusing("bad_retention", BAD_RETENTION):
+        return None if retain is None else parse_duration(retain)
 
 
 def _description(new: NewStream) -> Description:

@@ -15,7 +15,7 @@ import heapq
 import logging
 import threading
 import time
-from collections import deque
+from collections import Counter, deque
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
@@ -31,14 +31,14 @@ from fadecount.errors import (
 )
 from fadecount.service.metrics import Metrics
 from fadecount.service.parsing import SentEvents
-from fadecount.service.problems import Problem, bad_request, not_found, unavailable
+from fadecount.service.problems import Problem, bad_request, not_found, refusing, unavailable
 from fadecount.service.settings import Clock, Limits
 from fadecount.service.tokens import Tokens
 from fadecount.streams import Batch, Description, Intake, Store, Stream
-from fadecount.streams.audit_log import Act, AuditLogError, acting_as
-from fadecount.streams.clock import ClockGuard, ClockState
+from fadecount.streams.audit_log import AuditLogError
+from fadecount.streams.clock import ClockState, read_clock
 from fadecount.streams.figures import CELLS, Closed
-from fadecount.streams.inputs import Acceptance, accept_together
+from fadecount.streams.inputs import Acceptance, Events, accept_together
 from fadecount.streams.stream import close_together
 
 log = logging.getLogger("fadecount.service")
@@ -52,7 +52,6 @@ MOST_TOGETHER = 64
 UPKEEP_SECONDS = 60.0
 """Seconds between two looks for old releases to remove or to join."""
 
-LARGEST_GROUP = 1024
 MOST_KEYS_BESIDE = 10_000
 """Keys that the batches of a group have together at most, beside its first one: many large ones
 would hold up all others."""
@@ -66,6 +65,11 @@ asked to send them again."""
 
 LONGEST_WAIT = 0.5
 """Seconds after which streams of other processes are looked for again."""
+
+WAITING_BYTES = 16 << 10
+"""What a request that waits takes in memory beside its events, about."""
+
+BAD_RETENTION = "retain must be a length of time, such as 90d: a tick or more; null keeps all"
 
 Sent = tuple[SentEvents, str | None]
 """Events as they were sent, and the id of their batch."""
@@ -89,7 +93,6 @@ class Leader:
         self.changed: set[str] = set()
         """Streams that have published a tick, or about which something else that is public has
         changed, since somebody looked here."""
-        self._guard = ClockGuard()
         self._reader = store.reader()
         self.tokens = Tokens(self._reader.database, store.audit_log.record)
         self._streams: dict[str, Stream] = {}
@@ -98,13 +101,9 @@ class Leader:
         self._halted: dict[str, str] = {}
         """Why the ticks of a stream are not closed here: refused, ended or clock ahead."""
         self._behind = False
-        self._ends: dict[str, float] = {}
-        """When the open tick of each running stream ends."""
-        self._queue: list[tuple[float, str]] = []
-        """The same as a heap. An entry that is not in ``_ends`` is passed over."""
-        self.next_due: float | None = None
-        """When the next tick is over, or the first of those that are being closed; None without
-        streams. Any thread may read this."""
+        self._queue: list[tuple[float, int, Stream]] = []
+        """A heap: when the open tick of each running stream ends. An entry of a stream that is not
+        in ``_streams`` any more is passed over."""
         self._untaken: list[str] = []
         self._taking_over, self._look_at = False, 0.0
         self._untidy: dict[str, None] = {}
@@ -139,10 +138,15 @@ class Leader:
             return "clock behind"
         return "running" if name in self._streams else "led elsewhere"
 
+    def states(self) -> Counter[str]:
+        """How many streams are in which state, without those that others lead."""
+        return Counter(map(self.state, {*self._streams, *self._halted}))
+
     @property
-    def stream_count(self) -> int:
-        """How many streams this process leads."""
-        return len(self._streams)
+    def next_due(self) -> float | None:
+        """When the next tick is over, or the first of those that are being closed; None without
+        streams."""
+        return next((end for end, _, _ in self._queue), None)
 
     def lag_seconds(self) -> float:
         """How late the most overdue tick is."""
@@ -181,24 +185,16 @@ class Leader:
 
     def _schedule(self, stream: Stream) -> None:
         """Note when the open tick of a stream ends."""
-        tick, ticks = stream.open_tick, stream.description.ticks
-        open_tick = ticks.at(self._clock.now()) if tick is None else tick
-        name, end = stream.description.name, ticks.start_seconds(open_tick + 1)
-        self._ends[name] = end
-        heapq.heappush(self._queue, (end, name))
-        self._find_next()
+        heapq.heappush(self._queue, (self._end(stream), id(stream), stream))
 
-    def _find_next(self) -> None:
-        while self._queue and self._ends.get(self._queue[0][1]) != self._queue[0][0]:
-            heapq.heappop(self._queue)
-        self.next_due = self._queue[0][0] if self._queue else None
+    def _end(self, stream: Stream) -> float:
+        return stream.description.ticks.start_seconds(stream.open_tick + 1)
 
     def _forget(self, name: str) -> None:
         """Drop everything in memory about a stream."""
         known: dict[str, Any]
-        for known in (self._streams, self._intakes, self._halted, self._ends, self._untidy):
+        for known in (self._streams, self._intakes, self._halted, self._untidy):
             known.pop(name, None)
-        self._find_next()
 
     def _require_lead(self, name: str) -> None:
         """Refuse what only the leader of a stream may do, unless this process leads it or may."""
@@ -272,12 +268,6 @@ class Leader:
             raise Problem(409, "exists", detail)
         return False
 
-    def description(self, name: str) -> Description:
-        """What a stream is; a Problem with status 404 if there is none."""
-        if not self._has(name):
-            raise not_found()
-        return self._reader.status(name).description
-
     def declare(self, name: str, keys: Sequence[str]) -> None:
         """Declare the keys that are new; those that exist already stay as they are. No key may be
         there twice."""
@@ -309,7 +299,8 @@ class Leader:
         """Keep the releases of a stream for so long (None: for ever). Older ones are removed, a few
         at a time."""
         self._require_lead(name)
-        self._store.retain(name, seconds)
+        with refusing("bad_retention", BAD_RETENTION):
+            self._store.retain(name, seconds)
         self._untidy[name] = None
         self.changed.add(name)
 
@@ -327,7 +318,7 @@ class Leader:
         leader, clients must send the events again.
         """
         outcomes: dict[str, list[bool | Problem] | Problem] = {}
-        checked: dict[str, list[Batch | Problem]] = {}
+        checked: dict[str, list[Events | Problem]] = {}
         acceptances: list[Acceptance] = []
         for name, sent in wanted.items():
             try:
@@ -336,16 +327,16 @@ class Leader:
                 outcomes[name] = problem
                 continue
             checked[name] = [_checked(intake, events, batch_id) for events, batch_id in sent]
-            batches = [each for each in checked[name] if isinstance(each, Batch)]
+            events = [each for each in checked[name] if isinstance(each, Events)]
             ahead, ticks = self._halted.get(name) == "clock ahead", intake.description.ticks
-            acceptances.append(Acceptance(intake, batches, None if ahead else ticks.at(now)))
+            acceptances.append(Acceptance(intake, events, None if ahead else ticks.at(now)))
         for name, accepted in zip(checked, accept_together(acceptances), strict=True):
             if isinstance(accepted, FadecountError):
                 outcomes[name] = self._not_accepted(name, accepted)
             else:
-                counted = iter(accepted)
+                fresh = iter(accepted.fresh)
                 outcomes[name] = [
-                    each if isinstance(each, Problem) else next(counted) for each in checked[name]
+                    each if isinstance(each, Problem) else next(fresh) for each in checked[name]
                 ]
         return outcomes
 
@@ -369,7 +360,10 @@ class Leader:
     def is_catching_up(self, name: str, now: float) -> bool:
         """Whether a stream of this process has a tick that is over at ``now`` and will be closed
         shortly."""
-        return self._ends.get(name, now + 1.0) <= now
+        due, stream = self.next_due, self._streams.get(name)
+        if due is None or due > now or stream is None or name in self._halted:
+            return False
+        return self._end(stream) <= now
 
     # Ticks.
 
@@ -395,9 +389,6 @@ class Leader:
             self.changed.add(name)
             if stream.leaves_old_rows(outcome):
                 self._untidy[name] = None
-            if stream.description.mechanism.last_step == stream.status.steps:
-                self._record_end(name)
-        self._find_next()
         return published
 
     def _halt(self, name: str, reason: str) -> None:
@@ -408,7 +399,7 @@ class Leader:
         """Go on with streams for which the clock is right again."""
         for name in [name for name, why in self._halted.items() if why == "clock ahead"]:
             stream = self._streams[name]
-            reading = self._guard.read(stream.description.ticks, stream.open_tick, now)
+            reading = read_clock(stream.description.ticks, stream.open_tick, now)
             if reading.state is not ClockState.AHEAD:
                 del self._halted[name]
                 log.warning("stream %s goes on: the clock is right again", name)
@@ -418,8 +409,8 @@ class Leader:
         """Log once when the clock is behind even the stream that is due next."""
         behind = False
         if self._queue:
-            stream = self._streams[self._queue[0][1]]
-            reading = self._guard.read(stream.description.ticks, stream.open_tick, now)
+            stream = self._queue[0][-1]
+            reading = read_clock(stream.description.ticks, stream.open_tick, now)
             behind = reading.state is ClockState.BEHIND
             if behind and not self._behind:
                 log.error("stream %s waits: %s", stream.description.name, reading.text)
@@ -431,14 +422,12 @@ class Leader:
         group: list[tuple[Stream, int]] = []
         cells = 0
         while self._queue and self._queue[0][0] <= now and len(group) < MOST_TOGETHER:
-            end, name = self._queue[0]
-            if self._ends.get(name) == end:
-                stream = self._streams[name]
+            stream = self._queue[0][-1]
+            if self._streams.get(stream.description.name) is stream:
                 ticks = self._ticks_due(stream, now)
                 cells += len(ticks) * stream.status.width
                 if group and cells > CELLS:
                     break
-                del self._ends[name]
                 if ticks:
                     group.append((stream, ticks[-1]))
             heapq.heappop(self._queue)
@@ -448,26 +437,18 @@ class Leader:
         """The ticks of a stream to close now: those that are over, or the first of them if there
         are very many."""
         name, tick = stream.description.name, stream.open_tick
-        reading = self._guard.read(stream.description.ticks, tick, now)
+        reading = read_clock(stream.description.ticks, tick, now)
         if reading.state is ClockState.AHEAD:
             log.error("stream %s stops: %s", name, reading.text)
             self._halted[name] = "clock ahead"
         if reading.due is None:
             return range(0)
-        begin = reading.due if tick is None else tick
         most = min(MOST_TICKS_AT_ONCE, max(1, CELLS // stream.status.width), _steps_left(stream))
-        due = range(begin, min(reading.due + 1, begin + most))
+        due = range(tick, min(reading.due + 1, tick + most))
         if not due:
             self._halt(name, "ended")
             log.info("stream %s has ended: its mechanism was made for as many ticks", name)
         return due
-
-    def _record_end(self, name: str) -> None:
-        try:
-            with acting_as("the clock"):
-                self._store.audit_log.record(Act.STREAM_ENDED, name)
-        except AuditLogError as error:
-            log.error("the end of stream %s is not recorded: %s", name, error)
 
     def tidy(self) -> bool:
         """Look for streams without a leader, and remove or join some old rows of a stream, in a
@@ -526,8 +507,8 @@ def _steps_left(stream: Stream) -> int:
     return MOST_TICKS_AT_ONCE if horizon is None else horizon - stream.status.steps
 
 
-def _checked(intake: Intake, events: SentEvents, batch_id: str | None) -> Batch | Problem:
-    """The sent events as a batch, or the refusal; its message describes the stream, never
+def _checked(intake: Intake, events: SentEvents, batch_id: str | None) -> Events | Problem:
+    """The sent events as they are accepted, or the refusal; its message describes the stream, never
     values."""
     unit = intake.description.unit
     if (events.person is not None) != (unit.of == "person"):
@@ -545,14 +526,13 @@ def _checked(intake: Intake, events: SentEvents, batch_id: str | None) -> Batch 
     largest = None if events.single else events.largest_amount
     batch = Batch(counts=events.counts, id=batch_id, person=events.person, largest_amount=largest)
     try:
-        intake.check(batch)
+        return intake.checked(batch)
     except InputError:
         detail = (
             "every key must be declared, and counts within bounds; nothing of this request was"
             " counted; declare the key, or send its events under a declared one such as other"
         )
         return bad_request("unknown_key", detail)
-    return batch
 
 
 @dataclass(slots=True)
@@ -642,7 +622,7 @@ class Writer:
     def accept(self, stream: str, events: SentEvents, batch_id: str | None) -> asyncio.Future[bool]:
         """Queue events; once they are durable, the future says whether they counted (False: this id
         has counted before)."""
-        size = 500 + 150 * len(events.counts) + sum(map(len, events.counts))
+        size = WAITING_BYTES + 150 * len(events.counts) + sum(map(len, events.counts))
         future = self._loop.create_future()
         job = Job(stream, (events, batch_id), future, keys=len(events.counts), bytes=size)
         return self._submit(job)
@@ -653,11 +633,8 @@ class Writer:
 
     def _submit(self, job: Job) -> asyncio.Future[Any]:
         with self._wake:
-            full = job.stream is not None and (
-                len(self._jobs) >= self._limits.waiting_batches
-                or self._bytes + job.bytes > self._limits.waiting_bytes
-            )
-            if self._stopping or self._leader is None or full:
+            full = self._bytes + job.bytes > self._limits.waiting_bytes
+            if self._stopping or self._leader is None or (job.stream is not None and full):
                 raise unavailable()
             self._jobs.append(job)
             self._bytes += job.bytes
@@ -696,7 +673,7 @@ class Writer:
                 self._wake.wait(min(LONGEST_WAIT, until))
             group: list[Job] = []
             room = MOST_KEYS_BESIDE
-            while self._jobs and len(group) < LARGEST_GROUP:
+            while self._jobs:
                 room -= self._jobs[0].keys if group else 0
                 if room < 0:
                     break

@@ -9,10 +9,11 @@ except ModuleNotFoundError as error:
 
     raise missing_extra("fadecount.spark", error.name or "pyspark", "spark") from error
 
-from fadecount.spark.sinks import explain, parquet, postgresql
+from fadecount.spark.sinks import parquet, postgresql
+from fadecount.spark.stream import Stream
 from fadecount.spark.streaming import publish
 from fadecount.spark.table import figures
 
-__all__ = ["explain", "figures", "parquet", "postgresql", "publish"]
+__all__ = ["Stream", "figures", "parquet", "postgresql", "publish"]
 
 del _pandas, _pyspark

@@ -2,17 +2,17 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from dataclasses import replace
 from typing import Any
 
-from pyspark.sql import DataFrame, Observation
+from pyspark.sql import Column, DataFrame, Observation
 from pyspark.sql import functions as sql
 
 from fadecount.durations import parse_duration
 from fadecount.errors import CheckpointError, ParameterError
-from fadecount.mechanisms import Mechanism
-from fadecount.spark.state import Commit, State
+from fadecount.spark.ledger import Commit, Ledger
+from fadecount.spark.stream import Stream
 from fadecount.spark.table import counted, figures_of, placed
 
 Sink = Callable[[DataFrame, str], None]
@@ -22,65 +22,51 @@ _QUERY_ID = "sql.streaming.queryId"
 _MOST_PARTS = 16
 
 
-def publish(
-    events: DataFrame,
-    mechanism: Mechanism,
-    *,
-    to: Sink,
-    tick: str,
-    start: Any,
-    time: str,
-    key: str,
-    keys: DataFrame | Sequence[str],
-    secret: str,
-    state: str,
-    late: str = "",
-    zone: str = "UTC",
-    stream: str = "counts",
-    person: str | None = None,
-    moved: bool = False,
-) -> Any:
+def publish(events: DataFrame, stream: Stream, *, to: Sink, late: str = "") -> Any:
     """A stream writer that publishes the figures of a stream of events, to be started with a
-    trigger. The parameters are those of :func:`fadecount.spark.figures`, and ``to``, where figures
-    go: :func:`fadecount.spark.parquet`, :func:`fadecount.spark.postgresql`, or your own function.
+    trigger. Figures go ``to`` :func:`fadecount.spark.parquet`, :func:`fadecount.spark.postgresql`,
+    or a function of your own.
 
-    Each micro-batch appends its counts to the ledger in ``state``, then publishes what has become
-    due. A tick closes by the clock, ``late`` ("5m") after its end, never by other events. An event
-    that comes after that counts in the first tick still open.
+    Each micro-batch appends its counts to the stream's ledger, then publishes what has become due.
+    A tick closes by the clock, ``late`` ("5m") after its end, never by other events. An event that
+    comes after that counts in the first tick still open.
 
     Guarantees: executing a micro-batch again gives the same figures again; in which tick an event
     counts depends on its own time, its own micro-batch and the clock. Assumes, besides what
-    ``figures`` does: a micro-batch takes less time than its trigger, and holds all events that are
+    ``Stream`` does: a micro-batch takes less time than its trigger, and holds all events that are
     there (no limit by their number).
     """
     if not events.isStreaming:
         raise ParameterError("events must be a stream, got a table; use fadecount.spark.figures")
-    if person is not None:
+    if stream.person:
         raise ParameterError(
             "person must not be given for a stream: a cap would need a list of the persons of every"
             " open block, which no ledger keeps; count a table of whole blocks with figures"
         )
     late_seconds = parse_duration(late, name="late") if late else 0
-    opened = State(
-        events.sparkSession,
-        state,
-        mechanism,
-        kind="stream",
-        stream=stream,
-        tick=tick,
-        zone=zone,
-        start=start,
-        keys=keys,
-        secret=secret,
-        moved=moved,
-    )
-    rows = placed(events, opened.identity, time, {"key": key}).select("position", "key")
-    batch = _MicroBatch(opened, late_seconds, to)
-    return (
-        _with_clock(rows)
-        .writeStream.foreachBatch(batch)
-        .option("checkpointLocation", opened.path("checkpoint"))
-    )
+    ledger = Ledger(events.sparkSession, stream, "stream")
+
+    def micro_batch(rows: DataFrame, number: int) -> None:
+        """Execute a micro-batch, once or again. One of the same number at another time is another
+        one, which Spark planned because its checkpoint was restored."""
+        query = rows.sparkSession.sparkContext.getLocalProperty(_QUERY_ID) or ""
+        commit = ledger.last()
+        known = commit.query, commit.number, commit.clock
+        if query and commit.query in ("", query) and number == commit.number + 1:
+            commit = replace(commit, number=number, query=query)
+            commit = _append(ledger, commit, rows, late_seconds)
+        elif (query, number, rows.agg(_began()).collect()[0][0]) != known:
+            raise CheckpointError(
+                f"state must be that of the checkpoint, got {commit.number + 1} micro-batches in it"
+                f" and {number} in the checkpoint; one of them is another one, or was restored:"
+                " take a new directory for both"
+            )
+        if commit.open > commit.after:
+            to(figures_of(ledger, commit, commit.after, commit.open), commit.name)
+
+    writer = _with_clock(placed(events, stream).select("position", "key")).writeStream
+    checkpoint = ledger.directory.path("checkpoint")
+    return writer.foreachBatch(micro_batch).option("checkpointLocation", checkpoint)
 
 
 _clock = sql.current_timestamp
@@ -99,48 +85,27 @@ def _with_clock(rows: DataFrame) -> DataFrame:
     return rows.withColumn("clock", sql.lit(None).cast("timestamp")).unionByName(moments)
 
 
-class _MicroBatch:
-    """Executes micro-batches, once or again."""
+def _began() -> Column:
+    return sql.max(sql.unix_micros("clock")).alias("clock")
 
-    def __init__(self, state: State, late_seconds: int, to: Sink) -> None:
-        self._state, self._late_seconds, self._to = state, late_seconds, to
 
-    def __call__(self, rows: DataFrame, number: int) -> None:
-        query = rows.sparkSession.sparkContext.getLocalProperty(_QUERY_ID) or ""
-        commit = self._state.last()
-        same = query and commit.query in ("", query)
-        if not same or number - commit.number not in (0, 1):
-            raise CheckpointError(
-                f"state must be that of the checkpoint, got {commit.number + 1} micro-batches in it"
-                f" and {number} in the checkpoint; one of them is another one, or was restored:"
-                " take a new directory for both"
-            )
-        if number > commit.number:
-            commit = self._append(replace(commit, number=number, query=query), rows)
-        if commit.open > commit.after:
-            figures = figures_of(self._state, commit, commit.after, commit.open)
-            self._to(figures, commit.name)
-
-    def _append(self, commit: Commit, rows: DataFrame) -> Commit:
-        """Freeze the counts of a micro-batch; late events count in the open tick. Now and then the
-        ledger is written anew as one part, without the ticks of which everything is public."""
-        state, seen = self._state, Observation()
-        levels = state.identity.blocks.levels
-        public = max(0, commit.open - levels[-1].stages[-1].lag)
-        kept = int(state.calendar(commit).frontier(len(levels) - 1, public))
-        clock = sql.max(sql.unix_micros("clock")).alias("clock")
-        open_tick = sql.lit(commit.open)
-        timed = rows.observe(seen, clock, sql.count("key").alias("events")).dropna(subset=["key"])
-        counts = counted(timed.withColumn("position", sql.greatest("position", open_tick)))
-        parts = commit.parts
-        if kept > commit.kept or len(parts) >= _MOST_PARTS:
-            older = state.counts(commit).where(f"position >= {kept}L")
-            both = counts.unionByName(older).groupBy("position", "key")
-            counts, parts = both.agg(sql.sum("events").alias("events")), ()
-        part = state.append(counts, commit.number)
-        if seen.get["events"] or not parts:
-            parts = (*parts, part)
-        now = state.identity.position(seen.get["clock"] // 1_000_000 - self._late_seconds)
-        return state.commit(
-            replace(commit, after=commit.open, open=max(commit.open, now), kept=kept, parts=parts)
-        )
+def _append(ledger: Ledger, commit: Commit, rows: DataFrame, late_seconds: int) -> Commit:
+    """Freeze the counts of a micro-batch; late events count in the open tick. Now and then the
+    ledger is written anew as one part, without the ticks of which everything is public."""
+    levels, seen = ledger.stream.blocks.levels, Observation()
+    public = max(0, commit.open - levels[-1].stages[-1].lag)
+    kept = int(ledger.calendar(commit).frontier(len(levels) - 1, public))
+    observed = rows.observe(seen, _began(), sql.count("key").alias("events"))
+    in_time = observed.withColumn("position", sql.greatest("position", sql.lit(commit.open)))
+    counts, parts = counted(in_time.dropna(subset=["key"])), commit.parts
+    if kept > commit.kept or len(parts) >= _MOST_PARTS:
+        older = ledger.counts(commit).where(f"position is null or position >= {kept}L")
+        both = counts.unionByName(older).groupBy("position", "key")
+        counts, parts = both.agg(sql.sum("events").alias("events")), ()
+    part = ledger.write(counts, commit.number)
+    if seen.get["events"] or not parts:
+        parts = (*parts, part)
+    clock = seen.get["clock"]
+    now = ledger.stream.position(clock // 1_000_000 - late_seconds)
+    closed = replace(commit, after=commit.open, open=max(commit.open, now))
+    return ledger.commit(replace(closed, clock=clock, kept=kept, parts=parts))

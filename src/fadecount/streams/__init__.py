@@ -6,7 +6,7 @@ import importlib
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from fadecount.streams.clock import ClockGuard, ClockReading, ClockState
+    from fadecount.streams.clock import ClockReading, ClockState, read_clock
     from fadecount.streams.description import Description
     from fadecount.streams.fence import Fence, FileFence, ServerFence, fence_from
     from fadecount.streams.figures import Closed, FigureRows
@@ -24,7 +24,7 @@ if TYPE_CHECKING:
 
 _NAMES = {
     "figures": ("Closed", "FigureRows"),
-    "clock": ("ClockGuard", "ClockReading", "ClockState"),
+    "clock": ("ClockReading", "ClockState", "read_clock"),
     "description": ("Description",),
     "fence": ("Fence", "FileFence", "ServerFence", "fence_from"),
     "forks": ("StreamLoss",),
@@ -43,7 +43,6 @@ _NAMES = {
 
 __all__ = [
     "Batch",
-    "ClockGuard",
     "ClockReading",
     "ClockState",
     "Closed",
@@ -71,6 +70,7 @@ __all__ = [
     "Unit",
     "WindowCalendar",
     "fence_from",
+    "read_clock",
     "seal_from",
 ]
 

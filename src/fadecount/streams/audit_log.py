@@ -23,7 +23,7 @@ from enum import StrEnum
 from pathlib import Path
 
 from fadecount.errors import FadecountError
-from fadecount.streams.sqlite import sync_folder
+from fadecount.streams.sqlite import owned_file, sync_folder
 from fadecount.streams.ticks import iso_time
 
 FILE_NAME = "fadecount-audit.jsonl"
@@ -37,7 +37,6 @@ class Act(StrEnum):
     TOKEN_REVOKED = "token revoked"  # noqa: S105 - not a password
     STREAM_CREATED = "stream created"
     STREAM_DELETED = "stream deleted"
-    STREAM_ENDED = "stream ended"
     STREAM_CAUGHT_UP = "stream caught up"
     KEYS_DECLARED = "keys declared"
     HISTORIES_ACCEPTED = "other histories accepted"
@@ -95,11 +94,8 @@ class AuditLog:
         folder = self.path.parent
         folder.mkdir(mode=0o700, parents=True, exist_ok=True)
         new = not self.path.exists()
-        descriptor = os.open(self.path, os.O_RDWR | os.O_APPEND | os.O_CREAT | os.O_CLOEXEC, 0o600)
+        descriptor = owned_file(self.path, os.O_APPEND)
         try:
-            if os.geteuid() == 0:  # the service must be able to go on with a log that root began
-                owner = folder.stat()
-                os.fchown(descriptor, owner.st_uid, owner.st_gid)
             size = os.fstat(descriptor).st_size
             if size and os.pread(descriptor, 1, size - 1) != b"\n":
                 line = b"\n" + line  # a crash cut the last one short

@@ -19,6 +19,7 @@ import os
 import shutil
 from collections.abc import Callable
 from contextlib import closing
+from functools import partial
 from pathlib import Path
 
 from fadecount.errors import FenceError, StoreError, bad_parameter
@@ -39,12 +40,8 @@ def make_backup(
 ) -> list[str]:
     """Write a backup of the SQLite store in the file ``store``, and return the names of its
     streams. The file appears whole, with mode 0600, and only if there is none of that name."""
-
-    def copy(partial: Path) -> None:
-        with closing(SQLiteDatabase(store, writes=False)) as source:
-            source.copy_into(partial)
-
-    return _appear(Path(path), copy, Act.BACKUP_MADE, audit_log, checkpoint or Checkpoints())
+    with closing(SQLiteDatabase(store, writes=False)) as source:
+        return _appear(Path(path), source.copy_into, Act.BACKUP_MADE, audit_log, checkpoint)
 
 
 def restore_backup(
@@ -61,11 +58,8 @@ def restore_backup(
     if log.exists():
         raise _exists(log)
     store.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
-
-    def copy(partial: Path) -> None:
-        shutil.copyfile(path, partial)
-
-    return _appear(store, copy, Act.BACKUP_RESTORED, audit_log, checkpoint or Checkpoints())
+    copy = partial(shutil.copyfile, path)
+    return _appear(store, copy, Act.BACKUP_RESTORED, audit_log, checkpoint)
 
 
 def check_backup(path: str | Path) -> list[str]:
@@ -109,32 +103,33 @@ def protection_of(database: Database, fence: Fence) -> list[str]:
 
 def _appear(
     path: Path,
-    copy: Callable[[Path], None],
+    copy: Callable[[Path], object],
     act: Act,
     audit_log: AuditLog,
-    checkpoint: Checkpoints,
+    checkpoint: Checkpoints | None,
 ) -> list[str]:
     """Copy a store into a new private file, check it, make it durable, and then give it its name,
     unless there is a file of that name. Return the names of its streams."""
     if path.exists():
         raise _exists(path)
-    partial = path.with_name(f".{path.name}.{unpredictable(6).hex()}.partial")
+    checkpoint = checkpoint or Checkpoints()
+    new = path.with_name(f".{path.name}.{unpredictable(6).hex()}.partial")
     try:
-        os.close(private_file(partial))
-        copy(partial)
+        os.close(private_file(new))
+        copy(new)
         checkpoint("backup copied")
-        names = check_backup(partial)
-        with partial.open("rb") as file:
+        names = check_backup(new)
+        with new.open("rb") as file:
             os.fsync(file.fileno())
         checkpoint("backup written")
         audit_log.record(act, path.name)
         checkpoint("before backup appears")
         try:
-            os.link(partial, path)
+            os.link(new, path)
         except FileExistsError:
             raise _exists(path) from None
         except OSError:  # a file system without links
-            partial.rename(path)
+            new.rename(path)
         sync_folder(path.parent)
         checkpoint("backup appeared")
     except OSError as error:
@@ -142,7 +137,7 @@ def _appear(
         raise StoreError(f"backup or store {str(path)!r} cannot be made: {reason}") from error
     finally:
         for ending in ("", "-wal", "-shm", "-journal"):
-            partial.with_name(partial.name + ending).unlink(missing_ok=True)
+            new.with_name(new.name + ending).unlink(missing_ok=True)
     return names
 
 

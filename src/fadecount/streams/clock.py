@@ -12,9 +12,6 @@ from __future__ import annotations
 from dataclasses import dataclass
 from enum import StrEnum
 
-from fadecount.errors import ClockError
-from fadecount.streams.figures import Closed
-from fadecount.streams.stream import Stream
 from fadecount.streams.ticks import Ticks
 
 LONGEST_DOWNTIME = 7 * 86400
@@ -42,56 +39,34 @@ class ClockReading:
     text: str = ""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class ClockGuard:
-    """Decides from the clock which ticks of a stream may be closed.
+def read_clock(ticks: Ticks, open_tick: int, now: float) -> ClockReading:
+    """What the clock (``now``, Unix seconds) says about a stream with this open tick.
 
     ``fine``: every tick that is over may be closed. ``behind``: the clock is more than
-    ``largest_lag_seconds`` before the end of the last release; nothing is due until it is right.
-    ``ahead``: the open tick seems to be over for more than ``longest_downtime_seconds``; nothing is
-    closed until the clock is right, or the operator says that it is.
+    ``LARGEST_LAG`` before the end of the last release; nothing is due until it is right. ``ahead``:
+    the open tick seems to be over for more than ``LONGEST_DOWNTIME``; nothing is closed until the
+    clock is right, or the operator says that it is.
 
-    >>> guard, minutes = ClockGuard(), Ticks(tick_seconds=60)
-    >>> guard.read(minutes, 100, 6130.0)
+    >>> minutes = Ticks(tick_seconds=60)
+    >>> read_clock(minutes, 100, 6130.0)
     ClockReading(state=<ClockState.FINE: 'fine'>, due=101, text='')
-    >>> guard.read(minutes, 100, 6130.0 + 10 * 365 * 86400).state
+    >>> read_clock(minutes, 100, 6130.0 + 10 * 365 * 86400).state
     <ClockState.AHEAD: 'ahead'>
     """
-
-    longest_downtime_seconds: int = LONGEST_DOWNTIME
-    largest_lag_seconds: int = LARGEST_LAG
-
-    def read(self, ticks: Ticks, open_tick: int | None, now: float) -> ClockReading:
-        """What the clock (``now``, Unix seconds) says about a stream with this open tick (None: it
-        has not begun)."""
-        due = ticks.at(now) - 1
-        if open_tick is None:
-            return ClockReading(state=ClockState.FINE, due=due)
-        overdue = now - ticks.start_seconds(open_tick + 1)
-        if overdue > self.longest_downtime_seconds:
-            text = (
-                f"the clock is {overdue:.0f} s past the end of the open tick (limit"
-                f" {self.longest_downtime_seconds} s): nothing is released until the clock is"
-                " right; if it is right, say so: fadecount streams catch-up NAME --yes"
-            )
-            return ClockReading(state=ClockState.AHEAD, due=None, text=text)
-        lag = ticks.start_seconds(open_tick) - now
-        if lag > self.largest_lag_seconds:
-            text = (
-                f"the clock is {lag:.0f} s behind the last release: nothing is released until it is"
-                " right"
-            )
-            return ClockReading(state=ClockState.BEHIND, due=None, text=text)
-        return ClockReading(state=ClockState.FINE, due=due if due >= open_tick else None)
-
-    def close_due(self, stream: Stream, now: float) -> list[Closed]:
-        """Close the ticks that are over at ``now``, also those missed in a downtime, and return
-        their releases.
-
-        A clock that is far off closes nothing and raises a :class:`ClockError`. A stream that has
-        not begun begins with the tick before ``now``.
-        """
-        reading = self.read(stream.description.ticks, stream.open_tick, now)
-        if reading.state is not ClockState.FINE:
-            raise ClockError(reading.text)
-        return [] if reading.due is None else stream.close_through(reading.due)
+    overdue = now - ticks.start_seconds(open_tick + 1)
+    if overdue > LONGEST_DOWNTIME:
+        text = (
+            f"the clock is {overdue:.0f} s past the end of the open tick (limit"
+            f" {LONGEST_DOWNTIME} s): nothing is released until the clock is right; if it is"
+            " right, say so: fadecount streams catch-up NAME --yes"
+        )
+        return ClockReading(state=ClockState.AHEAD, due=None, text=text)
+    lag = ticks.start_seconds(open_tick) - now
+    if lag > LARGEST_LAG:
+        text = (
+            f"the clock is {lag:.0f} s behind the last release: nothing is released until it is"
+            " right"
+        )
+        return ClockReading(state=ClockState.BEHIND, due=None, text=text)
+    due = ticks.at(now) - 1
+    return ClockReading(state=ClockState.FINE, due=due if due >= open_tick else None)

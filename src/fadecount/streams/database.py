@@ -8,8 +8,8 @@ from __future__ import annotations
 
 import threading
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from contextlib import ExitStack, contextmanager, suppress
 from typing import Any, ClassVar
 
 from fadecount.errors import StoreError, bad_parameter
@@ -21,15 +21,14 @@ TABLES: Mapping[str, str] = {
     "about": "name TEXT PRIMARY KEY, value TEXT NOT NULL",
     "streams": """
         id {identity}, name TEXT NOT NULL UNIQUE, uid TEXT NOT NULL, description TEXT NOT NULL,
-        first_tick BIGINT, last_tick BIGINT, published_tick BIGINT, steps BIGINT NOT NULL,
+        first_tick BIGINT NOT NULL, last_tick BIGINT NOT NULL, published_tick BIGINT NOT NULL,
         width BIGINT NOT NULL, commit_id TEXT NOT NULL, previous_commit_id TEXT,
         forks TEXT NOT NULL, secret {bytes} NOT NULL, digest {bytes} NOT NULL,
         ahead {bytes} NOT NULL, midnights TEXT, voids TEXT NOT NULL, retain_seconds BIGINT,
         kept TEXT NOT NULL, joined TEXT NOT NULL, upkeep_tick BIGINT NOT NULL""",
     "deleted": """
-        name TEXT PRIMARY KEY, last_tick BIGINT NOT NULL, uid TEXT NOT NULL,
-        description TEXT NOT NULL, forks TEXT NOT NULL, steps BIGINT NOT NULL,
-        deleted_at BIGINT NOT NULL""",
+        name TEXT PRIMARY KEY, uid TEXT NOT NULL, description TEXT NOT NULL, forks TEXT NOT NULL,
+        first_tick BIGINT NOT NULL, last_tick BIGINT NOT NULL, deleted_at BIGINT NOT NULL""",
     "tokens": """
         token TEXT PRIMARY KEY, role TEXT NOT NULL, stream TEXT, label TEXT NOT NULL,
         created BIGINT NOT NULL, expires BIGINT, digest TEXT NOT NULL""",
@@ -119,6 +118,7 @@ class Database(ABC):
     identity: ClassVar[str]
     """The column type of a number that the database gives."""
     bytes_type: ClassVar[str]
+    _connection: Any
 
     def __init__(self, failures: Any, failed: Callable[[str], StoreError] = store_failed) -> None:
         """``failures`` are the errors of the database; ``failed`` makes the error for a reason."""
@@ -137,19 +137,22 @@ class Database(ABC):
         """Where the store is: as its operator names it, and as it really is. A store made there
         later is at the same place. Without passwords."""
 
-    @abstractmethod
     def query(self, sql: str, values: Sequence[Any] = ()) -> list[tuple[Any, ...]]:
         """Run one statement and return its rows."""
+        rows: list[tuple[Any, ...]] = self._run(lambda: self._execute(sql, values).fetchall())
+        return rows
 
-    @abstractmethod
     def change(self, sql: str, values: Sequence[Any] = ()) -> int:
         """Run one statement and return how many rows it affected. Outside a transaction it need not
         be durable at once."""
+        count: int = self._run(lambda: self._execute(sql, values).rowcount)
+        return count
 
-    @abstractmethod
     def change_many(self, sql: str, rows: Sequence[Sequence[Any]]) -> int:
         """Run one statement for each of these rows of values, and return how many rows they
         affected together."""
+        count: int = self._run(lambda: self._execute_many(sql, rows).rowcount) if rows else 0
+        return count
 
     @abstractmethod
     def lock(self, name: str, wait_seconds: float) -> None:
@@ -160,14 +163,34 @@ class Database(ABC):
     def unlock(self, name: str) -> None:
         """Let others write to a stream."""
 
+    @contextmanager
+    def locked(self, names: Iterable[str], wait_seconds: float) -> Iterator[None]:
+        """Inside this block, hold the locks of all these names: see :meth:`lock`."""
+        with ExitStack() as held:
+            for name in names:
+                self.lock(name, wait_seconds)
+                held.callback(self.unlock, name)
+            yield
+
     @abstractmethod
     def scrub(self) -> None:
         """Destroy what was deleted or replaced where the database itself keeps it for long; outside
         of a transaction, after ticks were closed. It is quick, and may do nothing for a minute."""
 
-    @abstractmethod
     def close(self) -> None:
         """Close the connection."""
+        with self._guard:
+            self._broken = True
+            with suppress(self._failures):
+                self._connection.close()
+
+    @abstractmethod
+    def _execute(self, sql: str, values: Sequence[Any]) -> Any:
+        """Run one statement and return its cursor."""
+
+    @abstractmethod
+    def _execute_many(self, sql: str, rows: Sequence[Sequence[Any]]) -> Any:
+        """Run one statement for each row of values and return the cursor."""
 
     @abstractmethod
     def _begin(self, *, durable: bool) -> None:

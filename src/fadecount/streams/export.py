@@ -9,7 +9,6 @@ import os
 import sys
 from collections.abc import Iterable, Iterator, Sequence
 from pathlib import Path
-from types import TracebackType
 from typing import TYPE_CHECKING, Any, Literal, Self, TextIO
 
 import numpy as np
@@ -177,12 +176,7 @@ class FigureWriter:
     def __enter__(self) -> Self:
         return self
 
-    def __exit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        trace: TracebackType | None,
-    ) -> None:
+    def __exit__(self, *_: object) -> None:
         self.close()
 
 
@@ -216,8 +210,7 @@ def about_stream(
 
 
 def published_tables(
-    published: Published | None,
-    keys: Sequence[str],
+    published: Published,
     *,
     per: str | None = None,
     since: int | None = None,
@@ -225,7 +218,6 @@ def published_tables(
     as_of: int | None = None,
     zone: str | None = None,
     news_since: int | None = None,
-    positions: Sequence[int] | None = None,
 ) -> Iterator[Table]:
     """What a stream has published, as tables with the columns start, end, key, value, low, high,
     status, partial and published; at least one.
@@ -237,26 +229,24 @@ def published_tables(
     """
     from fadecount.streams.published import no_figures
 
-    if published is None:
-        yield figures_table(no_figures(len(keys)), keys, positions)
-        return
-    per = per or published.default_per
+    keys, per = published.keys, per or published.default_per
     if per != TOTAL:
-        span = {"since": since, "until": until, "as_of": as_of}
-        figures = published.figures(per, zone=zone, news_since=news_since, **span)
-        yield figures_table(figures, keys, positions)
+        figures = published.figures(
+            per, since=since, until=until, as_of=as_of, zone=zone, news_since=news_since
+        )
+        yield figures_table(figures, keys)
         return
-    yield figures_table(no_figures(len(keys)), keys, positions)
+    yield figures_table(no_figures(len(keys)), keys)
     since = since if news_since is None else news_since
     for piece in published.running(since=since, until=until, as_of=as_of):
-        yield figures_table(piece, keys, positions)
+        yield figures_table(piece, keys)
 
 
 def figures_table(
-    figures: Figures, keys: Sequence[str], positions: Sequence[int] | None = None
+    figures: Figures, keys: Sequence[str | None], positions: Sequence[int] | None = None
 ) -> Table:
     """Figures as columns: start, end, key, value, low, high, status, partial, published; without
-    keys that were not declared in time.
+    keys that were not declared in time. The key None is the sum over all of them.
 
     ``positions`` chooses the keys (default: all of them).
     """

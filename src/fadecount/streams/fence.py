@@ -29,14 +29,14 @@ from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, cast
+from typing import TYPE_CHECKING, Any, NamedTuple, cast
 
 from fadecount.errors import FenceError, StoreError
 from fadecount.noise import unpredictable
 from fadecount.streams.audit_log import Act
 from fadecount.streams.database import Checkpoints, Database, placeholders
 from fadecount.streams.forks import Forks
-from fadecount.streams.sqlite import SQLiteConnection, sync_folder
+from fadecount.streams.sqlite import SQLiteConnection, owned_file, sync_folder
 from fadecount.streams.status import Status, lock_streams, read_status
 
 if TYPE_CHECKING:
@@ -92,8 +92,7 @@ def _digest(uid: str, text: str) -> bytes:
     return hashlib.blake2b(f"{uid} {text}".encode(), digest_size=16, person=b"fence").digest()
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Move:
+class Move(NamedTuple):
     """The mark of a stream is to be replaced, if its commit id is ``expected`` (None: if there is
     none)."""
 
@@ -110,34 +109,33 @@ class Fence(ABC):
     durable. After a failure the next use connects again and reads what was really committed.
     """
 
-    def __init__(self, checkpoint: Checkpoints | None = None) -> None:
+    def __init__(self, where: str, checkpoint: Checkpoints | None = None) -> None:
+        self.where = where
+        """Where the marks are, for messages. It contains no password."""
         self._checkpoint = checkpoint or Checkpoints()
         self._guard = threading.RLock()
         self._database: Database | None = None
-
-    @property
-    @abstractmethod
-    def where(self) -> str:
-        """Where the marks are, for messages. It contains no password."""
+        self._connected_to = self._identity()
 
     @abstractmethod
     def _connect(self) -> Database:
         """Make a new connection, and the table if there is none."""
 
-    def _exists(self) -> bool:
-        """Whether there is a fence. Reading does not make one."""
-        return True
-
-    def _is_current(self) -> bool:
-        """Whether the connection is still to the fence that is there now."""
-        return True
+    def _identity(self) -> tuple[int, ...] | None:
+        """What distinguishes the fence that is there now from one that was there before; None if
+        there is none."""
+        return ()
 
     @contextmanager
     def _connected(self, *, create: bool) -> Iterator[Database | None]:
+        """Yield a connection to the fence that is there now. Reading does not make one."""
         with self._guard:
-            if self._database is not None and (self._database.broken or not self._is_current()):
+            there = self._identity()
+            if self._database is not None and (
+                self._database.broken or there != self._connected_to
+            ):
                 self.close()
-            if self._database is None and (create or self._exists()):
+            if self._database is None and (create or there is not None):
                 self._database = self._connect()
             yield self._database
 
@@ -165,7 +163,7 @@ class Fence(ABC):
     def move(self, uid: str, expected: str | None, mark: Mark) -> None:
         """Replace the mark whose commit id is ``expected`` (None: there is none), or raise a
         :class:`FenceError`."""
-        for error in self.move_together([Move(uid=uid, expected=expected, mark=mark)]).values():
+        for error in self.move_together([Move(uid, expected, mark)]).values():
             raise error
 
     def move_together(self, moves: Sequence[Move]) -> dict[str, FenceError]:
@@ -189,10 +187,10 @@ class Fence(ABC):
                         continue
                     places = each.mark.places | (before.places if before else frozenset())
                     text = replace(each.mark, places=places).to_json()
-                    row = (each.mark.name, text, _digest(each.uid, text), each.uid)
+                    row = (text, _digest(each.uid, text), each.uid)
                     if before is not None:
                         rows.append(row)
-                    elif not database.change(_INSERT, row):
+                    elif not database.change(_INSERT, (*row, each.mark.name)):
                         refused[each.uid] = _moved_elsewhere()  # by another process meanwhile
                 database.change_many(_UPDATE, rows)
                 self._checkpoint("fence written")
@@ -208,10 +206,10 @@ class Fence(ABC):
 
 
 _INSERT = (
-    "INSERT INTO fadecount_fence (name, mark, digest, uid) VALUES (?, ?, ?, ?)"
+    "INSERT INTO fadecount_fence (mark, digest, uid, name) VALUES (?, ?, ?, ?)"
     " ON CONFLICT (uid) DO NOTHING"
 )
-_UPDATE = "UPDATE fadecount_fence SET name = ?, mark = ?, digest = ? WHERE uid = ?"
+_UPDATE = "UPDATE fadecount_fence SET mark = ?, digest = ? WHERE uid = ?"
 
 
 def _selected(database: Database, condition: str, values: Sequence[str]) -> dict[str, Mark]:
@@ -233,31 +231,16 @@ class FileFence(Fence):
     def __init__(
         self, folder: str | Path | None = None, *, checkpoint: Checkpoints | None = None
     ) -> None:
-        super().__init__(checkpoint)
         self.folder = Path(folder) if folder is not None else default_folder()
         """Where the marks are."""
-        self._file: tuple[int, int] | None = None
-
-    @property
-    def where(self) -> str:
-        """The folder, for messages."""
-        return repr(str(self.folder))
-
-    @property
-    def _path(self) -> Path:
-        return self.folder / FILE_NAME
+        self._path = self.folder / FILE_NAME
+        super().__init__(repr(str(self.folder)), checkpoint)
 
     def _connect(self) -> Database:
         try:
             self.folder.mkdir(mode=0o700, parents=True, exist_ok=True)
-            file = os.open(self._path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
-            try:
-                if os.geteuid() == 0:  # others must be able to go on with a fence that root began
-                    owner = self.folder.stat()
-                    os.fchown(file, owner.st_uid, owner.st_gid)
-            finally:
-                os.close(file)
-            self._file = self._identity()
+            os.close(owned_file(self._path))
+            self._connected_to = self._identity()
             sync_folder(self.folder)
         except OSError as error:
             raise self._failed(error.strerror or type(error).__name__) from error
@@ -266,14 +249,7 @@ class FileFence(Fence):
             database.create(_TABLES, _INDEXES)
         return database
 
-    def _exists(self) -> bool:
-        return self._path.exists()
-
-    def _is_current(self) -> bool:
-        return self._identity() == self._file
-
-    def _identity(self) -> tuple[int, int] | None:
-        """What distinguishes the file that is there now from one that was there before."""
+    def _identity(self) -> tuple[int, ...] | None:
         try:
             status = self._path.stat()
         except OSError:
@@ -285,20 +261,15 @@ class ServerFence(Fence):
     """A fence in a PostgreSQL database that is not restored together with the store's own."""
 
     def __init__(self, url: str, *, checkpoint: Checkpoints | None = None) -> None:
-        super().__init__(checkpoint)
-        self._url, self._where = url, "a PostgreSQL server"
-        self._where = f"PostgreSQL database {self.database.name!r}"
+        super().__init__("a PostgreSQL server", checkpoint)
+        self._url = url
+        self.where = f"PostgreSQL database {self.database.name!r}"
 
     @property
     def database(self) -> PostgresDatabase:
         """The connection."""
         with self._connected(create=True) as database:
             return cast("PostgresDatabase", database)
-
-    @property
-    def where(self) -> str:
-        """The database, for messages."""
-        return self._where
 
     def _connect(self) -> Database:
         from fadecount.streams.postgres import PostgresDatabase
@@ -355,13 +326,9 @@ def publish(
 
     A stream whose mark was refused stays as it is; the others are published.
     """
-    database, fence, checkpoint = context.database, context.fence, context.checkpoint
-    places = database.places
-    refused = fence.move_together(
-        [
-            Move(uid=status.uid, expected=expected, mark=mark_of(status, places))
-            for status, expected in committed
-        ]
+    database, checkpoint, places = context.database, context.checkpoint, context.database.places
+    refused = context.fence.move_together(
+        [Move(status.uid, expected, mark_of(status, places)) for status, expected in committed]
     )
     checkpoint("fenced")
     checkpoint("before publish")
@@ -429,8 +396,6 @@ def require_forks(
     known = status.forks
     if not in_order(status, mark):
         new = (*mark.forks[len(known) :], mark.steps) if mark else (None,)
-        if status.first_tick is None:  # the other one may have begun with another tick: other steps
-            new = (None,) * len(new)
         known = (*known, *new)
         if stated is None:
             raise _refusal(status, mark, fence, len(known))

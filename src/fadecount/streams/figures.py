@@ -100,7 +100,7 @@ def read_figures(
 def _narrowest(values: NDArray[np.int64]) -> str:
     """The narrowest type that holds all values. They are public, so their size may be too."""
     farthest = max(int(values.max(initial=0)), -int(values.min(initial=0)))
-    return "<i2" if farthest < 1 << 15 else "<i4" if farthest < 1 << 31 else "<i8"
+    return next(f"<i{size}" for size in (1, 2, 4, 8) if farthest < 1 << (8 * size - 1))
 
 
 def _digest(body: bytes, *place: object) -> bytes:

@@ -16,7 +16,7 @@ import operator
 from collections import Counter
 from collections.abc import Hashable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -79,9 +79,9 @@ class ReadPosition:
 
 
 @dataclass(frozen=True, slots=True)
-class _Events:
-    """Events in the order of their arrival, as entries: a position of a key, how many events, the
-    amount of each, and whose.
+class Events:
+    """Checked events in the order of their arrival, as entries: a position of a key, how many
+    events, the amount of each, and whose. ``id`` is that of their batch.
 
     There is one entry for each key of a batch, however large its count is. Without persons,
     ``amounts`` may be sums.
@@ -91,6 +91,7 @@ class _Events:
     times: list[int]
     amounts: list[int]
     persons: list[bytes]
+    id: str | None = None
 
 
 class Intake:
@@ -154,27 +155,16 @@ class Intake:
         When it raises an ``InputError``, none was counted; after a ``StoreError``, repeating them
         under the same ids counts each once.
         """
-        (outcome,) = accept_together([Acceptance(self, list(batches), self._tick_of(at), position)])
+        return self._accepted([self.checked(batch) for batch in batches], at, position).fresh
+
+    def _accepted(
+        self, events: Sequence[Events], at: float | None, position: ReadPosition | None
+    ) -> Accepted:
+        not_before = None if at is None else self._description.ticks.at(at)
+        (outcome,) = accept_together([Acceptance(self, events, not_before, position)])
         if isinstance(outcome, FadecountError):
             raise outcome
         return outcome
-
-    def _tick_of(self, at: float | None) -> int | None:
-        return None if at is None else self._description.ticks.at(at)
-
-    def _accept(
-        self, wanted: Acceptance, entries: Sequence[_Events]
-    ) -> list[bool] | FadecountError:
-        """Inside a transaction. An error is returned before anything is written."""
-        try:
-            tick = self._require_open(wanted.not_before)
-        except (ClockError, ParameterError) as error:
-            return error
-        fresh = self._remember([batch.id for batch in wanted.batches], tick)
-        self._write(
-            tick, [each for each, new in zip(entries, fresh, strict=True) if new], wanted.position
-        )
-        return fresh
 
     def add_rows(
         self,
@@ -199,20 +189,13 @@ class Intake:
                 "keys, amounts and persons must have one length; give each row its own"
             )
         if len(keys) and not 0 <= int(keys.min()) <= int(keys.max()) < len(self.positions):
-            self.positions = self._read_positions()
-            if not 0 <= int(keys.min()) <= int(keys.max()) < len(self.positions):
-                raise InputError("keys must be positions in the declared keys")
+            raise InputError("keys must be positions in the declared keys")
         self._check_person(persons is not None)
         if len(keys):
             self._check_amounts(int(amounts.min()), int(amounts.max()))
         hashes = [] if persons is None else self._hashes(persons)
-        events = _Events(keys.tolist(), [1] * len(keys), amounts.tolist(), hashes)
-        self._checkpoint("before accept")
-        with self._database.transaction():
-            counted = self._write(self._require_open(self._tick_of(at)), [events], position)
-            self._checkpoint("accept written")
-        self._checkpoint("accept committed")
-        return counted
+        events = Events(keys.tolist(), [1] * len(keys), amounts.tolist(), hashes)
+        return self._accepted([events], at, position).counted
 
     def persons_counted(
         self, persons: Sequence[str | bytes], keys: Sequence[int] | None = None
@@ -237,9 +220,9 @@ class Intake:
         return persons_noted(self._database, self._id, self._open_block())
 
     def _open_block(self) -> int:
-        """The open tick, or its day; before the stream has begun, one for which nobody is noted."""
+        """The open tick, or its day."""
         ((last,),) = self._database.query("SELECT last_tick FROM streams WHERE id = ?", (self._id,))
-        return 0 if last is None else self._description.block_of(operator.index(last) + 1)
+        return self._description.block_of(operator.index(last) + 1)
 
     def _counted(self, block: int, hashes: Iterable[bytes]) -> dict[bytes, int]:
         counted: dict[bytes, int] = {}
@@ -298,46 +281,47 @@ class Intake:
         )
         return self._seal.open(rows[0][0], f"{self._uid}/position/{source}") if rows else None
 
+    def _accept(self, wanted: Acceptance) -> Accepted | FadecountError:
+        """Inside a transaction. An error is returned before anything is written."""
+        try:
+            tick = self._require_open(wanted.not_before)
+        except (ClockError, ParameterError) as error:
+            return error
+        fresh = self._remember([each.id for each in wanted.events], tick)
+        new = [each for each, is_new in zip(wanted.events, fresh, strict=True) if is_new]
+        return Accepted(fresh, self._write(tick, new, wanted.position))
+
     def _require_open(self, not_before: int | None) -> int:
         """Return the open tick. It stays open until this transaction ends."""
         sql = "SELECT last_tick FROM streams WHERE id = ?"
         rows = self._database.query(sql + self._database.for_share, (self._id,))
         if not rows:
             raise ParameterError("stream must exist to accept events; it was deleted")
-        if rows[0][0] is None:
-            raise ParameterError(
-                "stream must have begun to accept events; create it with start_tick"
-            )
         tick = operator.index(rows[0][0]) + 1
         if not_before is not None and tick < not_before:
             raise ClockError("the open tick is over; close it before events are added")
         return tick
 
-    def _entries(self, batch: Batch) -> _Events:
-        """A batch as entries, one for each key. What is beyond the bounds of the unit is refused
-        here."""
+    def checked(self, batch: Batch) -> Events:
+        """A batch as events that can be accepted, or an ``InputError``; for known keys without the
+        database."""
         unit, person, largest = self._description.unit, batch.person, batch.largest_amount
         self._check_person(person is not None)
-        counts, keys = _counts(batch), self._keys(batch)
+        counts, keys = [_count(count) for count in batch.counts.values()], self._keys(batch)
         ones = [1] * len(keys)
         if unit.amount > 1 and largest is None:
             self._check_amounts(0, max(counts, default=0))
         elif largest is not None:
             self._check_amounts(largest, largest)
         if person is None:
-            return _Events(keys, ones, counts, [])
+            return Events(keys, ones, counts, [], batch.id)
         if unit.amount > 1 and largest is not None:
             raise InputError(
                 "largest_amount must be left out for a person: give each event by itself, with its"
                 " own amount"
             )
         times, amounts = (ones, counts) if unit.amount > 1 else (counts, ones)
-        return _Events(keys, times, amounts, self._hashes([person]) * len(keys))
-
-    def check(self, batch: Batch) -> None:
-        """Raise the ``InputError`` that :meth:`add_many` would raise for a batch; for known keys
-        without the database."""
-        self._entries(batch)
+        return Events(keys, times, amounts, self._hashes([person]) * len(keys), batch.id)
 
     def _keys(self, batch: Batch) -> list[int]:
         try:
@@ -382,7 +366,7 @@ class Intake:
             person + key.to_bytes(8), key=self._secret, person=b"key", digest_size=16
         ).digest()
 
-    def _write(self, tick: int, taken: Sequence[_Events], position: ReadPosition | None) -> int:
+    def _write(self, tick: int, taken: Sequence[Events], position: ReadPosition | None) -> int:
         """Store the events within their persons' caps for the open tick; returns how many there
         are."""
         keys, times, amounts = (
@@ -503,36 +487,41 @@ class Intake:
 
 @dataclass(frozen=True, slots=True)
 class Acceptance:
-    """Batches for the open tick of a stream. One before ``not_before`` is a ``ClockError``:
+    """Events for the open tick of a stream. One before ``not_before`` is a ``ClockError``:
     an event counted in a tick before its own would have lost more than its time says."""
 
     intake: Intake
-    batches: Sequence[Batch]
+    events: Sequence[Events]
     not_before: int | None = None
     position: ReadPosition | None = None
 
 
-def accept_together(wanted: Sequence[Acceptance]) -> list[list[bool] | FadecountError]:
-    """:meth:`Intake.add_many` for several streams of one store, in one transaction.
+class Accepted(NamedTuple):
+    """For each of the events whether they are new (False: their id counted before), and how many
+    count: that number is for the operator only."""
+
+    fresh: list[bool]
+    counted: int
+
+
+def accept_together(wanted: Sequence[Acceptance]) -> list[Accepted | FadecountError]:
+    """Accept events for several streams of one store, in one transaction.
 
     A stream that was deleted, or whose open tick is over, gets its error; the others are accepted.
     When it raises, none is.
     """
-    entries = [[each.intake._entries(batch) for batch in each.batches] for each in wanted]
-    outcomes: dict[int, list[bool] | FadecountError] = {
-        at: [] for at, each in enumerate(wanted) if not each.batches
-    }
+    outcomes: list[Accepted | FadecountError] = [Accepted([], 0)] * len(wanted)
     # in the order of their numbers, so that processes do not deadlock
-    order = sorted((each.intake._id, at) for at, each in enumerate(wanted) if each.batches)
+    order = sorted((each.intake._id, at) for at, each in enumerate(wanted) if each.events)
     if order:
         database, checkpoint = wanted[0].intake._database, wanted[0].intake._checkpoint
         checkpoint("before accept")
         with database.transaction():
             for _, at in order:
-                outcomes[at] = wanted[at].intake._accept(wanted[at], entries[at])
+                outcomes[at] = wanted[at].intake._accept(wanted[at])
             checkpoint("accept written")
         checkpoint("accept committed")
-    return [outcomes[at] for at in range(len(wanted))]
+    return outcomes
 
 
 def person_digest(person: str, key: bytes) -> bytes:
@@ -666,10 +655,6 @@ def reseal_inputs(database: Database, old: Seal, new: Seal, uid: str, stream: in
 def _parts(wanted: Sequence[bytes]) -> Iterator[Sequence[bytes]]:
     for start in range(0, len(wanted), _ROWS_PER_STATEMENT):
         yield wanted[start : start + _ROWS_PER_STATEMENT]
-
-
-def _counts(batch: Batch) -> list[int]:
-    return [_count(count) for count in batch.counts.values()]
 
 
 def _count(value: int) -> int:

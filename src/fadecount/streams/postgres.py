@@ -5,7 +5,6 @@ from __future__ import annotations
 import hashlib
 import time
 from collections.abc import Callable, Mapping, Sequence
-from contextlib import suppress
 from functools import cached_property
 from typing import Any
 
@@ -82,29 +81,14 @@ class PostgresDatabase(Database):
         """An identifier of the running server, the same for every address that reaches it."""
         return str(self.query("SELECT extract(epoch FROM pg_postmaster_start_time())::text")[0][0])
 
-    def query(self, sql: str, values: Sequence[Any] = ()) -> list[tuple[Any, ...]]:
-        rows = self._run(
-            lambda: self._connection.execute(sql.replace("?", "%s"), values, binary=True).fetchall()
-        )
-        return [
-            tuple(bytes(each) if isinstance(each, memoryview) else each for each in row)
-            for row in rows
-        ]
+    def _execute(self, sql: str, values: Sequence[Any]) -> Any:
+        # without values, the server takes several statements at once
+        return self._connection.execute(sql.replace("?", "%s"), values or None, binary=bool(values))
 
-    def change(self, sql: str, values: Sequence[Any] = ()) -> int:
-        count: int = self._run(
-            lambda: self._connection.execute(sql.replace("?", "%s"), values or None).rowcount
-        )
-        return count
-
-    def change_many(self, sql: str, rows: Sequence[Sequence[Any]]) -> int:
-        def change() -> int:
-            with self._connection.cursor() as cursor:
-                cursor.executemany(sql.replace("?", "%s"), rows)
-                return int(cursor.rowcount)
-
-        count: int = self._run(change) if rows else 0
-        return count
+    def _execute_many(self, sql: str, rows: Sequence[Sequence[Any]]) -> Any:
+        cursor = self._connection.cursor()
+        cursor.executemany(sql.replace("?", "%s"), rows)
+        return cursor
 
     def lock(self, name: str, wait_seconds: float) -> None:
         until = time.monotonic() + wait_seconds
@@ -121,12 +105,6 @@ class PostgresDatabase(Database):
 
     def scrub(self) -> None:
         """Nothing is to be done: dead rows are the server's, until it is told ``VACUUM FULL``."""
-
-    def close(self) -> None:
-        with self._guard:
-            self._broken = True
-            with suppress(self._failures):
-                self._connection.close()
 
     def _begin(self, *, durable: bool) -> None:
         self.change("BEGIN" if durable else "BEGIN; SET LOCAL synchronous_commit = off")

@@ -11,8 +11,8 @@ what is published.
 from __future__ import annotations
 
 from bisect import bisect_right
-from collections.abc import Iterator, Sequence
-from dataclasses import dataclass, replace
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, field, replace
 from itertools import pairwise
 from typing import Any, Protocol
 
@@ -22,8 +22,7 @@ from numpy.typing import NDArray
 from fadecount.durations import UNITS
 from fadecount.errors import RemovedError, StoreError, bad_parameter
 from fadecount.mechanisms import ANNOUNCED, Blocks
-from fadecount.mechanisms.noise_law import half_widths, window_half_widths
-from fadecount.mechanisms.views import Views, views_of
+from fadecount.mechanisms.views import Views, bounds_of_sums, half_widths_around, views_of
 from fadecount.streams.calendar import BlockCalendar
 from fadecount.streams.description import Description
 from fadecount.streams.figures import FigureRows
@@ -102,7 +101,7 @@ class Figures:
         """The status of each slot, in words."""
         return [STATUSES[each] for each in self.status.tolist()]
 
-    def chosen(self, part: slice | NDArray[np.bool_]) -> Figures:
+    def chosen(self, part: slice | NDArray[Any]) -> Figures:
         """Some of the slots."""
         return Figures(**{name: getattr(self, name)[part] for name in self.__slots__})
 
@@ -134,10 +133,27 @@ class Published:
     steps: int
     source: FigureSource
     calendar: BlockCalendar | None = None
-    voids: frozenset[tuple[int, int]] = frozenset()
+    voids: Mapping[tuple[int, int], int] = field(default_factory=dict)
+    """(level, end) of the blocks whose figures are never made, and after which step that was known:
+    views of the time before it stay as they were."""
     key_steps: Sequence[tuple[int, int]] = ((0, 0),)
     kept: tuple[int, ...] = ()
     """For each level the first tick whose figures are still there; empty if all are."""
+    summed: bool = False
+    """Whether the keys are one column, their sum."""
+
+    def together(self) -> Published:
+        """The same stream with one column: the sum over all keys that exist, with its own band.
+
+        Noise partly cancels in a sum, so the band is narrower than the sum of the keys' bands.
+        Shares of ties are rounded once for all keys declared together, not once for each key.
+        """
+        return replace(self, summed=True)
+
+    @property
+    def _width(self) -> int:
+        """How many columns there are."""
+        return 1 if self.summed else len(self.keys)
 
     # Questions
     # --------------------------------------------------------------------------------------------
@@ -150,10 +166,12 @@ class Published:
         as_of: int | None = None,
         zone: str | None = None,
         news_since: int | None = None,
+        most: int | None = None,
     ) -> Figures:
         """The count of every slot of the length ``per`` (``1h``, ``1d``, ``1w``, ``1mo``) that
-        begins in the ticks from ``since`` to before ``until``. With ``news_since``, only of those
-        whose figures (or parts of them) became public with that tick or later.
+        begins in the ticks from ``since`` to before ``until``, or of the first ``most`` of them.
+        With ``news_since``, only of those whose figures (or parts of them) became public with that
+        tick or later.
 
         A slot that is a block of a level has the published figure, at its latest stage. Any other
         one is computed from the figures that cover it. The slot that is not over yet is partial.
@@ -164,8 +182,11 @@ class Published:
         if first >= end:
             return self._nothing()
         level = self._level(per, zone)
+        if level is not None and self.kept:
+            first = max(first, self.kept[level])
         slots = self._blocks(level, steps) if level is not None else self._slots(per, zone, steps)
         slots = slots.beginning_in(first - self.first_tick, end - self.first_tick)
+        slots = slots.chosen(slice(most))
         if news_since is not None:
             slots = slots.chosen(self._settled(level, slots.ends) > news_since - self.first_tick)
         figures = (
@@ -238,10 +259,13 @@ class Published:
     def so_far(self, per: str, *, as_of: int | None = None) -> Figures:
         """The count of the slot of the length ``per`` that is not over yet: so far today for
         ``1d``."""
-        steps = self._steps(as_of)
-        level = self._level(per, None)
-        slots = self._blocks(level, steps) if level is not None else self._slots(per, None, steps)
-        return self._windows(slots.chosen(slice(-1, None)), steps)
+        steps, level = self._steps(as_of), self._level(per, None)
+        open_too = steps + 1  # the tick that is open is in the slot, and not counted
+        slots = (
+            self._blocks(level, open_too) if level is not None else self._slots(per, None, open_too)
+        ).chosen(slice(-1, None))
+        ends = np.minimum(slots.ends, steps - self._delay)
+        return self._windows(replace(slots, ends=ends, partial=np.ones_like(slots.partial)), steps)
 
     def window(self, first: int, end: int, *, as_of: int | None = None) -> Figures:
         """The count of the ticks from ``first`` to before ``end``, of which what is published
@@ -292,7 +316,10 @@ class Published:
         earliest, end = self.first_tick + self._earliest(), self.first_tick + self.steps
         if not earliest <= as_of <= end:
             bound = f"from {shown(earliest)} to {shown(end)}"
-            remedy = "later figures are not public yet, and of earlier ones some were removed"
+            remedy = "later figures are not public yet"
+            if as_of < earliest:
+                removed = earliest > self.first_tick
+                remedy = "earlier figures were removed" if removed else "the stream begins there"
             raise bad_parameter("as_of", shown(as_of), bound, remedy)
         return as_of - self.first_tick
 
@@ -367,7 +394,7 @@ class Published:
         return levels.index(per) if per in levels and zone in (None, own) else None
 
     def _nothing(self) -> Figures:
-        return no_figures(len(self.keys))
+        return no_figures(self._width)
 
     # Figures of a level
     # --------------------------------------------------------------------------------------------
@@ -380,10 +407,10 @@ class Published:
         stages = mechanism.levels[level].stages
         if self.kept and len(slots.begins) and slots.begins[0] + self.first_tick < self.kept[level]:
             slots = slots.beginning_in(self.kept[level] - self.first_tick, steps)
-        ends, width = slots.ends, len(self.keys)
+        ends, width = slots.ends, self._width
         values = np.zeros((len(ends), width), dtype=np.int64)
         known = np.zeros((len(ends), width), dtype=np.bool_)
-        around, status, published = (np.zeros(len(ends), dtype=np.int64) for _ in range(3))
+        around, status, published, copies = (np.zeros(len(ends), dtype=np.int64) for _ in range(4))
         out = np.zeros(len(ends), dtype=np.bool_)
         until = 0
         for stage in reversed(range(len(stages))):
@@ -391,8 +418,10 @@ class Published:
             low, high = np.searchsorted(ends, [until, reached], side="right").tolist()
             if low < high:
                 part = slice(low, high)
-                self._fill(level, stage, slots, part, values, known, out)
-                around[part] = mechanism.figure_interval(level, stage)
+                self._fill(level, stage, slots, part, values, known, out, copies)
+                for count in np.unique(copies[part][out[part]]).tolist():
+                    width_of_sum = mechanism.figure_interval(level, stage, copies=count)
+                    around[part][copies[part] == count] = width_of_sum
                 status[part] = STATUSES.index(mechanism.levels[level].status(stage))
                 at = self.first_tick + ends[part] + stages[stage].lag
                 published[part] = self.description.ticks.starts_of(at)
@@ -424,55 +453,75 @@ class Published:
         values: Numbers,
         known: NDArray[np.bool_],
         out: NDArray[np.bool_],
+        copies: Numbers,
     ) -> None:
-        """Put the figures of a stage in their places."""
+        """Put the figures of a stage in their places, with how many noises each has."""
         first, end = int(slots.begins[part.start]), int(slots.ends[part.stop - 1])
         for ends, rows in self._read(level, stage, first, end):
             places = np.searchsorted(slots.ends, ends)
+            copies[places] = rows.shape[1] if self.summed else 1
+            rows = self._columns(rows)
             values[places, : rows.shape[1]] = rows
             known[places, : rows.shape[1]] = True
             out[places] = True
 
+    def _columns(self, rows: Numbers) -> Numbers:
+        """Values of keys as columns: theirs, or their sum."""
+        return rows.sum(axis=1, keepdims=True) if self.summed else rows
+
     def _read(
         self, level: int, stage: int, first: int, end: int
     ) -> Iterator[tuple[Numbers, Numbers]]:
-        """The figures of the blocks in the positions ``first + 1 .. end``: ends and values."""
+        """The figures of the blocks in the positions ``first + 1 .. end``: ends and values. All of
+        them must be there, but for those of void blocks; announced differences are looked up one by
+        one (:meth:`_Fetched.at`)."""
         calendar = self.calendar
         assert calendar is not None
         begin = self.first_tick
+        void = sum(number == level and first < at <= end for number, at in self.voids)
+        lacking = calendar.count(level, first, end) - void
         for row in self.source.rows(level, stage, begin + first, begin + end):
             ends = calendar.edges(level, row.first_tick - begin, row.end_tick - begin)
             if len(ends) != len(row.values):
                 raise _incomplete()
             part = slice(*np.searchsorted(ends, [first, end], side="right").tolist())
             if part.start < part.stop:
+                lacking -= part.stop - part.start
                 yield ends[part], row.values[part]
+        if lacking > 0 and stage != ANNOUNCED:
+            raise _incomplete()
 
     # Views
     # --------------------------------------------------------------------------------------------
     def _windows(self, slots: _Slots, steps: int | Numbers) -> Figures:
         """The counts of any slots, from what was public after so many steps."""
+        if not len(slots.ends):
+            return self._nothing()
         if isinstance(self.description.mechanism, Blocks):
+            public = np.broadcast_to(steps, slots.ends.shape)
+            lost = np.searchsorted(sorted(set(self.voids.values())), public)
+            order = np.argsort(lost, kind="stable")  # by what was void then
+            cuts = np.flatnonzero(np.diff(lost[order])) + 1
             parts = [
-                self._from_blocks(
-                    slots.chosen(part), np.broadcast_to(steps, slots.ends.shape)[part]
-                )
-                for part in (
-                    slice(at, at + AT_ONCE) for at in range(0, max(1, len(slots.ends)), AT_ONCE)
-                )
+                self._from_blocks(slots.chosen(some), public[some])
+                for part in np.split(order, cuts)
+                for some in np.split(part, range(AT_ONCE, len(part), AT_ONCE))
             ]
-            return Figures.joined(parts)
+            return Figures.joined(parts).chosen(np.argsort(order, kind="stable"))
         return self._from_totals(slots)
 
     def _from_blocks(self, slots: _Slots, steps: Numbers) -> Figures:
         mechanism, calendar = self.description.mechanism, self.calendar
         assert isinstance(mechanism, Blocks)
         assert calendar is not None
-        shape = len(slots.ends), len(self.keys)
-        values, around = np.zeros(shape, dtype=np.int64), np.zeros(shape, dtype=np.int64)
+        shape = len(slots.ends), self._width
+        values, bounds, moved = np.zeros(shape, dtype=np.int64), np.zeros(shape), np.zeros(shape)
         known, final = np.zeros(shape, dtype=np.bool_), np.ones(len(slots.ends), dtype=np.bool_)
         partial, published = slots.partial.copy(), np.zeros_like(slots.ends)
+        latest = steps.max(initial=0)
+        missing = frozenset(void for void, step in self.voids.items() if step < latest)
         groups = [*self.key_steps, (len(self.keys), 0)]
+        parts: list[tuple[Views, int]] = []
         for (position, step), (after, _) in pairwise(groups):
             since = calendar.end(0, step) if step else 0
             begins = np.maximum(slots.begins, since)
@@ -483,13 +532,18 @@ class Published:
                 steps,
                 calendar=calendar,
                 since=since,
-                missing=self.voids,
+                missing=missing,
             )
-            columns = slice(position, after)
-            values[:, columns] = views.values(_Fetched(self, views, columns))
+            keys = slice(position, after)
+            columns = slice(0, 1) if self.summed else keys
+            counts, added = views.rounded(_Fetched(self, views, keys))
+            values[:, columns] += counts
+            moved[:, columns] += added
             there = since < np.maximum(slots.ends, 1)
-            known[:, columns] = there[:, np.newaxis]
-            around[:, columns] = np.where(there, views.half_widths(BETA), 0)[:, np.newaxis]
+            known[:, columns] |= there[:, np.newaxis]
+            parts = [*parts, (views, after - position)] if self.summed else [(views, 1)]
+            if not self.summed or after == len(self.keys):
+                bounds[:, columns] = bounds_of_sums(parts, BETA)[:, np.newaxis]
             final &= views.final
             published = np.maximum(published, views.published)
             if not position:
@@ -499,7 +553,7 @@ class Published:
             starts=slots.starts_at,
             ends=slots.ends_at,
             values=values,
-            half_widths=around,
+            half_widths=half_widths_around(bounds, moved),
             known=known,
             status=np.where(final & ~partial, FINAL, PROVISIONAL),
             published=ticks.starts_of(self.first_tick + published),
@@ -508,6 +562,8 @@ class Published:
 
     def _from_totals(self, slots: _Slots) -> Figures:
         """Differences of two running totals; noise that is in both cancels."""
+        if not len(slots.ends):
+            return self._nothing()
         mechanism, delay = self.description.mechanism, self._delay
         begins, ends = (np.where(each > 0, each + delay, 0) for each in (slots.begins, slots.ends))
         steps, places = np.unique(np.concatenate([begins, ends]), return_inverse=True)
@@ -515,11 +571,17 @@ class Published:
         low, high = places[: len(begins)], places[len(begins) :]
         values, keys = totals[high] - totals[low], np.arange(len(self.keys))
         known = (keys < widths[high][:, np.newaxis]) & (ends > 0)[:, np.newaxis]
-        around, some = np.zeros_like(values), ends > 0  # nothing is shown before a delay is over
-        around[some] = window_half_widths(mechanism, begins[some], ends[some])[:, np.newaxis]
         late = known & (keys >= widths[low][:, np.newaxis]) & (begins > 0)[:, np.newaxis]
-        for row in np.flatnonzero(late.any(axis=1)).tolist():  # declared inside: nothing cancels
-            around[row, late[row]] = half_widths(mechanism, int(ends[row]), 1)[0]
+        starts = begins, np.zeros_like(begins)  # declared inside of a slot: nothing cancels
+        if self.summed:
+            values = np.where(known, values, 0).sum(axis=1, keepdims=True)
+            copies = np.stack([(known & ~late).sum(axis=1), late.sum(axis=1)], axis=1)
+            pairs = np.stack(starts, axis=1), np.stack((ends, ends), axis=1)
+            around = mechanism.half_widths(*pairs, copies=copies)[:, np.newaxis]
+            known = copies.sum(axis=1, keepdims=True) > 0
+        else:
+            each, whole = (mechanism.half_widths(start, ends) for start in starts)
+            around = np.where(late, whole[:, np.newaxis], each[:, np.newaxis])
         around[~known] = 0
         ticks = self.description.ticks
         return Figures(
@@ -593,7 +655,7 @@ class _Fetched:
     """The figures that some views need, for some keys."""
 
     def __init__(self, published: Published, views: Views, columns: slice) -> None:
-        self.keys = columns.stop - columns.start
+        self.keys = 1 if published.summed else columns.stop - columns.start
         self._columns: dict[tuple[int, int], tuple[Numbers, Numbers, Numbers]] = {}
         for (level, stage), ranges in views.needs().items():
             below = level - (stage == ANNOUNCED)  # differences go with the children
@@ -608,7 +670,7 @@ class _Fetched:
             values = np.zeros((len(ends), self.keys), dtype=np.int64)
             at = 0
             for some, rows in pieces:
-                chosen = rows[:, columns]
+                chosen = published._columns(rows[:, columns])
                 values[at : at + len(some), : chosen.shape[1]] = chosen
                 at += len(some)
             sums = np.zeros((len(ends) + 1, self.keys), dtype=np.int64)

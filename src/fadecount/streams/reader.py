@@ -5,12 +5,11 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from pathlib import Path
-from types import TracebackType
 from typing import TYPE_CHECKING, Self
 
 from fadecount.streams.database import Database, require_format
 from fadecount.streams.figures import FigureRows, read_figures
-from fadecount.streams.published import Figures, Published, no_figures
+from fadecount.streams.published import Published
 from fadecount.streams.sqlite import SQLiteDatabase
 from fadecount.streams.status import (
     Status,
@@ -26,35 +25,31 @@ if TYPE_CHECKING:
     import polars
 
 
-def _current(database: Database) -> Database:
-    """The database, if its store is of the format that this version reads."""
-    try:
-        require_format(database)
-    except BaseException:
-        database.close()
-        raise
-    return database
-
-
 class Reader:
     """Reads the published figures of a store, in any process, at any time."""
 
     def __init__(self, database: Database) -> None:
+        """Refuses, and closes, the database of a store of another format."""
         self._database = database
+        try:
+            require_format(database)
+        except BaseException:
+            self.close()
+            raise
 
     @classmethod
     def of_file(cls, path: str | Path) -> Reader:
         """A reader of an SQLite store."""
         database = SQLiteDatabase(path, writes=False)
         database.restrict()
-        return cls(_current(database))
+        return cls(database)
 
     @classmethod
     def of_server(cls, url: str) -> Reader:
         """A reader of a PostgreSQL store."""
         from fadecount.streams.postgres import PostgresDatabase
 
-        return cls(_current(PostgresDatabase(url, writes=False)))
+        return cls(PostgresDatabase(url, writes=False))
 
     @property
     def database(self) -> Database:
@@ -69,12 +64,10 @@ class Reader:
         """Whether there is a stream of that name."""
         return bool(self._database.query("SELECT 1 FROM streams WHERE name = ?", (name,)))
 
-    def published(self) -> list[tuple[str, int | None, int]]:
+    def published(self) -> list[tuple[str, int, int]]:
         """(name, last published tick, number of keys) of every stream."""
         rows = self._database.query("SELECT name, published_tick, width FROM streams")
-        return [
-            (name, None if tick is None else int(tick), int(width)) for name, tick, width in rows
-        ]
+        return [(name, int(tick), int(width)) for name, tick, width in rows]
 
     def status(self, name: str) -> Status:
         """What the stream is, and where it is in time."""
@@ -88,8 +81,8 @@ class Reader:
         """The keys of a stream, in order."""
         return read_keys(self._database, self.status(name).id)
 
-    def stream(self, name: str) -> Published | None:
-        """What a stream has published, for questions about it; None if that is nothing yet."""
+    def stream(self, name: str) -> Published:
+        """What a stream has published, for questions about it."""
         status = self.status(name)
         return self.published_of(status, *self.declared(status))
 
@@ -99,10 +92,8 @@ class Reader:
 
     def published_of(
         self, status: Status, keys: tuple[str, ...], steps: Sequence[tuple[int, int]]
-    ) -> Published | None:
-        """What a stream with this status and these keys has published; None if that is nothing."""
-        if status.first_tick is None or not status.published_steps:
-            return None
+    ) -> Published:
+        """What a stream with this status and these keys has published."""
         return Published(
             description=status.description,
             keys=keys,
@@ -115,30 +106,6 @@ class Reader:
             kept=status.kept,
         )
 
-    def figures(
-        self,
-        name: str,
-        *,
-        per: str,
-        zone: str | None = None,
-        since: int | None = None,
-        until: int | None = None,
-        as_of: int | None = None,
-    ) -> Figures:
-        """The counts of a stream per hour, day, week or month: see :meth:`Published.figures`."""
-        published = self.stream(name)
-        if published is None:
-            return no_figures(self.status(name).width)
-        return published.figures(per, since=since, until=until, as_of=as_of, zone=zone)
-
-    def totals(
-        self, name: str, *, since: int | None = None, until: int | None = None
-    ) -> Iterator[Figures]:
-        """The total of a stream after each tick, as it was published then: see
-        :meth:`Published.running`."""
-        published = self.stream(name)
-        return iter(()) if published is None else published.running(since=since, until=until)
-
     def frame(
         self, name: str, *, per: str | None = None, zone: str | None = None
     ) -> polars.DataFrame | pandas.DataFrame:
@@ -147,15 +114,17 @@ class Reader:
         :func:`fadecount.streams.export.published_tables` for ``per`` and the columns."""
         from fadecount.streams.export import joined_table, published_tables, to_frame
 
-        ticks, keys = self.status(name).description.ticks, self.keys(name)
-        tables = published_tables(self.stream(name), keys, per=per, zone=zone)
-        return to_frame(joined_table(tables), zone or ticks.zone)
+        published = self.stream(name)
+        tables = published_tables(published, per=per, zone=zone)
+        return to_frame(joined_table(tables), zone or published.description.ticks.zone)
 
     def deleted(self) -> list[tuple[str, int, int]]:
         """(name, steps released, Unix seconds of the deletion) of every deleted stream that had
         released something."""
-        rows = self._database.query("SELECT name, steps, deleted_at FROM deleted ORDER BY name")
-        return [(name, steps, moment) for name, steps, moment in rows]
+        sql = "SELECT name, last_tick - first_tick + 1, deleted_at FROM deleted ORDER BY name"
+        return [
+            (name, int(steps), int(moment)) for name, steps, moment in self._database.query(sql)
+        ]
 
     def loss(self, name: str, tick: int, *, at: float | None = None) -> float:
         """The privacy loss of a unit in a tick, given all releases published so far; an upper
@@ -182,12 +151,7 @@ class Reader:
     def __enter__(self) -> Self:
         return self
 
-    def __exit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        trace: TracebackType | None,
-    ) -> None:
+    def __exit__(self, *_: object) -> None:
         self.close()
 
 

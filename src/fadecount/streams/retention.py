@@ -43,12 +43,23 @@ NEVER = -(1 << 62)
 """The ``upkeep_tick`` of a stream that had no upkeep yet."""
 
 
+def keep_up(context: Context, status: Status) -> bool:
+    """Remove or join some old figures of a stream; whether there may be more to do."""
+    cuts = first_ticks_to_keep(status)
+    if cuts != kept_ticks(status):
+        remove_some(context, status, cuts)
+    elif not join_some(context.database, status):
+        rest(context.database, status)
+        return False
+    return True
+
+
 def first_ticks_to_keep(status: Status) -> tuple[int, ...]:
     """For each level the first tick whose figures the retention of a stream keeps; the same as now
     if it keeps all that is there. The last figure always stays."""
     now, last = kept_ticks(status), status.published_tick
     first, ticks = status.first_tick, status.description.ticks
-    if status.retain_seconds is None or last is None or first is None or last < first:
+    if status.retain_seconds is None or last < first:
         return now
     limit = ticks.start_seconds(last + 1) - status.retain_seconds
     cut = min(last, max(first, ticks.first_from(limit)))
@@ -88,7 +99,7 @@ def kept_ticks(status: Status) -> tuple[int, ...]:
     """For each level the first tick whose figures were not removed."""
     mechanism = status.description.mechanism
     levels = len(mechanism.levels) if isinstance(mechanism, Blocks) else 1
-    return status.kept or (status.first_tick or 0,) * levels
+    return status.kept or (status.first_tick,) * levels
 
 
 def remove_some(context: Context, status: Status, cuts: tuple[int, ...]) -> None:
@@ -139,7 +150,7 @@ def _stored_with(mechanism: object, level: int) -> list[tuple[int, int]]:
 
 def _from(rows: FigureRows, tick: int, status: Status) -> FigureRows:
     """The part of some rows from a tick on, at which a block begins."""
-    calendar, first = status.calendar, status.first_tick or 0
+    calendar, first = status.calendar, status.first_tick
     skip = tick - rows.first_tick
     if calendar is not None:
         skip = calendar.count(rows.level, rows.first_tick - first, tick - first)
@@ -191,7 +202,7 @@ def _join(
     rows = database.query(
         "SELECT first_tick, end_tick, blocks, width FROM figures WHERE stream = ? AND level = ? AND"
         " stage = ? AND first_tick >= ? ORDER BY first_tick LIMIT ?",
-        (status.id, *place, joined.get(place, status.first_tick or 0), FRESH_BLOCKS + ROWS_AT_ONCE),
+        (status.id, *place, joined.get(place, status.first_tick), FRESH_BLOCKS + ROWS_AT_ONCE),
     )
     rows = rows[:-FRESH_BLOCKS]
     if len(rows) < 2:

@@ -72,21 +72,11 @@ class SQLiteConnection(Database):
     def places(self) -> frozenset[str]:
         return self._places
 
-    def query(self, sql: str, values: Sequence[Any] = ()) -> list[tuple[Any, ...]]:
-        rows: list[tuple[Any, ...]] = self._run(
-            lambda: self._connection.execute(sql, values).fetchall()
-        )
-        return rows
+    def _execute(self, sql: str, values: Sequence[Any]) -> sqlite3.Cursor:
+        return self._connection.execute(sql, values)
 
-    def change(self, sql: str, values: Sequence[Any] = ()) -> int:
-        count: int = self._run(lambda: self._connection.execute(sql, values).rowcount)
-        return count
-
-    def change_many(self, sql: str, rows: Sequence[Sequence[Any]]) -> int:
-        if not rows:
-            return 0
-        count: int = self._run(lambda: self._connection.executemany(sql, rows).rowcount)
-        return count
+    def _execute_many(self, sql: str, rows: Sequence[Sequence[Any]]) -> sqlite3.Cursor:
+        return self._connection.executemany(sql, rows)
 
     def lock(self, name: str, wait_seconds: float) -> None:
         """Nothing is to be done: a writing process is the only one."""
@@ -95,12 +85,6 @@ class SQLiteConnection(Database):
 
     def scrub(self) -> None:
         """Nothing is to be done here."""
-
-    def close(self) -> None:
-        with self._guard:
-            self._broken = True
-            with suppress(sqlite3.Error):
-                self._connection.close()
 
     def _begin(self, *, durable: bool) -> None:
         if durable is not self._durable:  # a durable commit syncs all of the log
@@ -240,7 +224,8 @@ def _create_store(path: Path) -> None:
     new = path.with_name(path.name + ".new")
     new.unlink(missing_ok=True)
     os.close(private_file(new))
-    connection = SQLiteConnection(new, pragmas=())
+    # large pages: a vector of 10^5 counts takes a third of the time
+    connection = SQLiteConnection(new, pragmas=("PRAGMA page_size = 16384",))
     try:
         connection.create(TABLES, INDEXES)
     finally:
@@ -296,4 +281,14 @@ def private_file(path: Path) -> int:
     """Open or create a file that only its owner may read, whatever the umask."""
     descriptor = os.open(path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
     os.fchmod(descriptor, 0o600)
+    return descriptor
+
+
+def owned_file(path: Path, flags: int = 0) -> int:
+    """Open or create a file that belongs to the owner of its folder, also if root begins it: the
+    service must be able to go on with it."""
+    descriptor = os.open(path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC | flags, 0o600)
+    if os.geteuid() == 0:
+        owner = path.parent.stat()
+        os.fchown(descriptor, owner.st_uid, owner.st_gid)
     return descriptor

@@ -27,7 +27,7 @@ from fadecount.mechanisms import Blocks
 from fadecount.noise import NoiseSource, Ratchet
 from fadecount.streams.database import Database
 from fadecount.streams.embargo import next_public_tick
-from fadecount.streams.machine import Machine
+from fadecount.streams.machine import Machine, largest_count
 from fadecount.streams.seal import Seal
 from fadecount.streams.status import Status, read_keys, read_status
 
@@ -38,6 +38,8 @@ NOISE, CHILDREN = 4, 5
 """Kinds in ``ratchets``: the noise of the open block of a level; that of its children to come."""
 Name = tuple[int, int]
 """Kind and number."""
+_HEAD = 24
+"""The bytes of an open block before its counts: start, end, and whether it is void."""
 _TABLES = dict.fromkeys((TOTAL, TAIL, DELAYED, OPEN), "state") | dict.fromkeys(
     (NOISE, CHILDREN), "ratchets"
 )
@@ -55,8 +57,9 @@ class StoredState:
     """The parts of one stream as they are stored: their bytes (to see what changes) and digests (to
     see damage)."""
 
-    def __init__(self, database: Database, seal: Seal, uid: str, stream: int) -> None:
-        self._database, self._seal, self._uid, self._stream = database, seal, uid, stream
+    def __init__(self, database: Database, seal: Seal, status: Status) -> None:
+        self._database, self._seal = database, seal
+        self._uid, self._stream, self._ticks = status.uid, status.id, status.description.ticks
         self._bodies: dict[Name, bytes] = {}
         self._digests: dict[Name, bytes] = {}
         self.keys: tuple[str, ...] = ()
@@ -121,10 +124,10 @@ class StoredState:
         blocks = {}
         for kind, level in sorted(self._bodies):
             if kind == OPEN:
-                start, end, void, *_ = numbers = _numbers(self._bodies[kind, level])
-                blocks[level] = OpenBlock(
-                    start=int(start), end=int(end), void=bool(void), count=numbers[3:].copy()
-                )
+                body = self._bodies[kind, level]
+                start, end, void = _numbers(body[:_HEAD]).tolist()
+                count = _unpacked(body[_HEAD:], self._high(start, end))
+                blocks[level] = OpenBlock(start=start, end=end, void=bool(void), count=count)
         calendar = status.calendar or mechanism.calendar
         maker = FigureMaker(
             mechanism, calendar, status.width, source, time=status.steps, open_blocks=blocks
@@ -137,8 +140,8 @@ class StoredState:
                 if block is None or block.void:
                     continue
                 if (NOISE, level) in self._bodies:  # none for a child of a void block
-                    noise = _numbers(self._bodies[NOISE, level]).reshape(-1, block.width)
-                    block.noise = [row.copy() for row in noise]
+                    shape = len(mechanism.levels[level].stages), block.width
+                    block.noise = list(_noise(self._bodies[NOISE, level], shape))
                 if mechanism.levels[level].tied:
                     block.children = maker.saved_children(
                         level, self._bodies.get((CHILDREN, level))
@@ -191,10 +194,10 @@ class StoredState:
         for level, block in maker.open.items():
             head, noise = (block.start, block.end, int(block.void)), block.noise
             same = level not in maker.touched and self._heads.get(level) == head
-            yield (OPEN, level), None if same else np.concatenate([head, block.count]).tobytes()
+            yield (OPEN, level), None if same else self._open_body(head, block.count)
             if noise is not None:
                 same = self._noises.get(level) is noise
-                yield (NOISE, level), None if same else np.concatenate(noise).tobytes()
+                yield (NOISE, level), None if same else _noise_body(np.concatenate(noise))
             if isinstance(block.children, Ratchet):
                 state = block.children.state
                 yield (
@@ -203,6 +206,14 @@ class StoredState:
                 )
                 self._bodies[CHILDREN, level] = state
             self._heads[level], self._noises[level] = head, noise
+
+    def _open_body(self, head: tuple[int, int, int], count: NDArray[np.int64]) -> bytes:
+        return np.array(head, dtype="<i8").tobytes() + _packed(count, self._high(*head[:2]))
+
+    def _high(self, start: int, end: int) -> str:
+        """The type of the upper parts of counts of a block: one byte where that is always
+        enough."""
+        return "<u1" if (end - start) * largest_count(self._ticks) < 1 << 40 else "<u4"
 
     def save(self, machine: Machine) -> None:
         """Write what changed; see :meth:`changes`."""
@@ -237,9 +248,9 @@ class StoredState:
         description, keys = status.description, self.keys
         if self._fixed[0] is not description or self._fixed[1] is not keys:
             text = json.dumps((description.to_json(), keys)).encode()
-            self._fixed = description, keys, _digest(text).hex()
+            self._fixed = description, keys, hashlib.blake2b(text, digest_size=32).hexdigest()
         ticks = (status.first_tick, status.last_tick, status.steps, status.width)
-        blocks = (status.midnights and status.midnights.to_json(), sorted(status.voids))
+        blocks = (status.midnights and status.midnights.to_json(), sorted(status.voids.items()))
         whole = json.dumps((status.uid, self._fixed[2], *ticks, *blocks, status.ahead.hex()))
         return self._whole(
             whole, [name for name in sorted(self._digests) if _TABLES[name[0]] == "state"]
@@ -277,6 +288,29 @@ def write_state(database: Database, changes: Sequence[Changes]) -> None:
             " (stream, kind, number) DO UPDATE SET body = excluded.body",
             written,
         )
+
+
+def _packed(count: NDArray[np.int64], high: str) -> bytes:
+    """Counts from 0 on: the lower 4 bytes of all, then the upper parts of all. Its size depends on
+    their number alone."""
+    return count.astype("<u4").tobytes() + (count >> 32).astype(high).tobytes()
+
+
+def _unpacked(body: bytes, high: str) -> NDArray[np.int64]:
+    width = len(body) // (4 + int(high[-1]))
+    lower = np.frombuffer(body, dtype="<u4", count=width).astype(np.int64)
+    return lower + (np.frombuffer(body, dtype=high, offset=4 * width).astype(np.int64) << 32)
+
+
+def _noise_body(noise: NDArray[np.int64]) -> bytes:
+    """Noise in 4 bytes each, if none is much larger than noise is."""
+    fits = max(int(noise.max(initial=0)), -int(noise.min(initial=0))) < 1 << 31
+    return noise.astype("<i4" if fits else "<i8").tobytes()
+
+
+def _noise(body: bytes, shape: tuple[int, int]) -> NDArray[np.int64]:
+    size = len(body) // (shape[0] * shape[1])
+    return np.frombuffer(body, dtype=f"<i{size}").astype(np.int64).reshape(shape)
 
 
 def _numbers(body: bytes) -> NDArray[np.int64]:

@@ -5,7 +5,7 @@ from __future__ import annotations
 
 import json
 import operator
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any
 
@@ -25,10 +25,10 @@ class Status:
     id: int
     uid: str
     description: Description
-    first_tick: int | None
-    last_tick: int | None
-    published_tick: int | None
-    steps: int
+    first_tick: int
+    last_tick: int
+    """The last tick that is closed; the one before ``first_tick`` if none is."""
+    published_tick: int
     width: int
     commit_id: str
     previous_commit_id: str | None
@@ -37,8 +37,9 @@ class Status:
     ahead: bytes = b""
     """The digest of the noise that is drawn ahead; empty if there is none."""
     midnights: Midnights | None = None
-    voids: frozenset[tuple[int, int]] = frozenset()
-    """(level, end) of the blocks whose figures are never made."""
+    voids: Mapping[tuple[int, int], int] = field(default_factory=dict)
+    """(level, end) of the blocks whose figures are never made; after how many steps they were given
+    up."""
     retain_seconds: int | None = None
     kept: tuple[int, ...] = ()
     """For each level, the first tick whose figures were not removed; empty if none were."""
@@ -46,30 +47,28 @@ class Status:
     """What all streams of the stream's group together lose; None if it is in no group."""
 
     @property
-    def shown_from(self) -> int | None:
-        """The first tick as of which nothing was removed that was public then; None before the
-        stream has begun."""
+    def steps(self) -> int:
+        """How many ticks are closed."""
+        return self.last_tick - self.first_tick + 1
+
+    @property
+    def shown_from(self) -> int:
+        """The first tick as of which nothing was removed that was public then."""
         first = self.first_tick
-        if first is None:
-            return None
         return first + earliest_step(self.description.mechanism, first, self.kept)
 
     @property
     def calendar(self) -> BlockCalendar | None:
-        """The blocks of the stream's levels; None for running totals, and before it has begun."""
+        """The blocks of the stream's levels; None for running totals."""
         mechanism = self.description.mechanism
-        if self.first_tick is None or not isinstance(mechanism, Blocks):
+        if not isinstance(mechanism, Blocks):
             return None
         return calendar_of(mechanism, self.description.ticks, self.first_tick, self.midnights)
 
     @property
     def published_steps(self) -> int:
         """How many steps readers can see."""
-        return (
-            0
-            if self.published_tick is None or self.first_tick is None
-            else self.published_tick - self.first_tick + 1
-        )
+        return self.published_tick - self.first_tick + 1
 
     @property
     def loss(self) -> StreamLoss:
@@ -78,7 +77,7 @@ class Status:
 
     def step_of(self, tick: int) -> int:
         """The step (from 1) that a tick is; below 1 for ticks before the stream."""
-        return tick - (self.first_tick or 0) + 1
+        return tick - self.first_tick + 1
 
 
 def read_group(database: Database, description: Description) -> GroupLoss | None:
@@ -92,8 +91,8 @@ def read_group(database: Database, description: Description) -> GroupLoss | None
     pattern = f'%"group": {{"name": "{wanted.name}"%'
     for table in ("deleted", "streams"):
         rows = database.query(
-            f"SELECT name, description, forks, steps FROM {table} WHERE description LIKE ?"  # noqa: S608
-            " ORDER BY name",
+            f"SELECT name, description, forks, last_tick - first_tick + 1 FROM {table}"  # noqa: S608
+            " WHERE description LIKE ? ORDER BY name",
             (pattern,),
         )
         for name, text, forks, steps in rows:
@@ -122,7 +121,7 @@ def earliest_step(mechanism: Mechanism, first_tick: int, kept: Sequence[int]) ->
 
 _NAMES_SHOWN = 20
 _COLUMNS = (
-    "id, name, uid, description, first_tick, last_tick, published_tick, steps, width, "
+    "id, name, uid, description, first_tick, last_tick, published_tick, width, "
     "commit_id, previous_commit_id, forks, digest, ahead, midnights, voids, retain_seconds, kept"
 )
 
@@ -160,16 +159,15 @@ def _in_group(database: Database, status: Status) -> Status:
 
 
 def _status(number: int, name: str, uid: str, text: str, *rest: Any) -> Status:
-    first, last, published, steps, width, commit_id, previous, forks, digest, *more = rest
+    first, last, published, width, commit_id, previous, forks, digest, *more = rest
     ahead, midnights, voids, retain, kept = more
     return Status(
         id=number,
         uid=uid,
         description=Description.from_json(name, text),
-        first_tick=_integer(first),
-        last_tick=_integer(last),
-        published_tick=_integer(published),
-        steps=operator.index(steps),
+        first_tick=operator.index(first),
+        last_tick=operator.index(last),
+        published_tick=operator.index(published),
         width=operator.index(width),
         commit_id=commit_id,
         previous_commit_id=previous,
@@ -177,9 +175,10 @@ def _status(number: int, name: str, uid: str, text: str, *rest: Any) -> Status:
         digest=bytes(digest),
         ahead=bytes(ahead),
         midnights=None if midnights is None else Midnights.from_json(midnights),
-        voids=frozenset(
-            (operator.index(level), operator.index(end)) for level, end in json.loads(voids)
-        ),
+        voids={
+            (operator.index(level), operator.index(end)): operator.index(step)
+            for level, end, step in json.loads(voids)
+        },
         retain_seconds=_integer(retain),
         kept=tuple(map(operator.index, json.loads(kept))),
     )
@@ -201,10 +200,8 @@ def write_statuses(database: Database, changes: Iterable[tuple[Status, Status]])
     """
     rows = [
         (
-            after.first_tick,
             after.last_tick,
             after.published_tick,
-            after.steps,
             after.commit_id,
             after.previous_commit_id,
             after.midnights and after.midnights.to_json(),
@@ -217,9 +214,8 @@ def write_statuses(database: Database, changes: Iterable[tuple[Status, Status]])
         for before, after in changes
     ]
     return database.change_many(
-        "UPDATE streams SET first_tick = ?, last_tick = ?, published_tick = ?, steps = ?, commit_id"
-        " = ?, previous_commit_id = ?, midnights = ?, digest = ?, ahead = ? WHERE id = ? AND"
-        " commit_id = ? AND digest = ?",
+        "UPDATE streams SET last_tick = ?, published_tick = ?, commit_id = ?, previous_commit_id"
+        " = ?, midnights = ?, digest = ?, ahead = ? WHERE id = ? AND commit_id = ? AND digest = ?",
         rows,
     )
 

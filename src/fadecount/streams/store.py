@@ -5,10 +5,8 @@ from __future__ import annotations
 import json
 import time
 from collections.abc import Iterable, Sequence
-from contextlib import ExitStack
 from dataclasses import replace
 from pathlib import Path
-from types import TracebackType
 from typing import Self
 
 from fadecount.checks import require_integer
@@ -33,15 +31,7 @@ from fadecount.streams.groups import Group, Member
 from fadecount.streams.inputs import Intake, new_secret, reseal_inputs
 from fadecount.streams.machine import new_machine
 from fadecount.streams.reader import Reader
-from fadecount.streams.retention import (
-    NEEDS_UPKEEP,
-    NEVER,
-    first_ticks_to_keep,
-    join_some,
-    kept_ticks,
-    remove_some,
-    rest,
-)
+from fadecount.streams.retention import NEEDS_UPKEEP, NEVER, keep_up
 from fadecount.streams.seal import Plain, Seal
 from fadecount.streams.sqlite import SQLiteDatabase
 from fadecount.streams.state import StoredState
@@ -106,24 +96,21 @@ class Store:
         description: Description,
         *,
         keys: Iterable[str] = (ONLY_KEY,),
-        start_tick: int | None = None,
+        start_tick: int,
         retain_seconds: int | None = None,
     ) -> Stream:
-        """A new stream. It begins at ``start_tick``, or with the first tick released; keys are
-        public and in this order.
+        """A new stream that begins with ``start_tick``. This and the keys, in this order, are
+        public, so neither may depend on events.
 
         ``retain_seconds`` is how long its releases are kept (see :meth:`retain`); by default for
         ever.
         """
         names = checked_keys(keys)
-        _check_retention(description, retain_seconds)
-        database, name, group = self._database, description.name, description.group
+        check_retention(description, retain_seconds)
+        name, group = description.name, description.group
         # another process may be creating the same one, or another one of the same group
         locks = [f"create {name}"] + ([] if group is None else [f"create in group {group.name}"])
-        with ExitStack() as creation:
-            for lock in locks:
-                database.lock(lock, _CREATION_SECONDS)
-                creation.callback(database.unlock, lock)
+        with self._database.locked(locks, _CREATION_SECONDS):
             self._create(self.in_group(description), names, start_tick, retain_seconds)
         return self.open(name)
 
@@ -160,7 +147,7 @@ class Store:
         self,
         description: Description,
         names: Sequence[str],
-        start_tick: int | None,
+        start_tick: int,
         retain: int | None,
     ) -> None:
         context, database, name = self._context, self._database, description.name
@@ -172,16 +159,14 @@ class Store:
                 remedy = "what was released under it cannot be taken back; choose another name"
                 raise bad_parameter("stream name", name, "never used in this store", remedy)
             claim(context, self._uid, name)
-            before = None if start_tick is None else start_tick - 1
             uid = f"{self._uid}-{unpredictable(8).hex()}"
             row = {
                 "name": name,
                 "uid": uid,
                 "description": description.to_json(),
                 "first_tick": start_tick,
-                "last_tick": before,
-                "published_tick": before,
-                "steps": 0,
+                "last_tick": start_tick - 1,
+                "published_tick": start_tick - 1,
                 "width": len(names),
                 "commit_id": unpredictable(16).hex(),
                 "forks": "[]",
@@ -200,7 +185,7 @@ class Store:
             )
             status = read_status(database, name)
             write_keys(database, status.id, 0, names)
-            state = StoredState(database, context.seal, uid, status.id)
+            state = StoredState(database, context.seal, status)
             state.save(new_machine(description.mechanism, len(names)))
             state.keys = tuple(names)
             state.sign(name)
@@ -239,11 +224,8 @@ class Store:
         remedy = "it is how many other histories of the stream were published, all in all"
         require_integer("other_histories", other_histories, minimum=1, maximum=1000, remedy=remedy)
         before = read_status(self._database, name)
-        self._database.lock(before.uid, self._wait)
-        try:
+        with self._database.locked([before.uid], self._wait):
             after = recover(self._context, name, other_histories=other_histories)
-        finally:
-            self._database.unlock(before.uid)
         if after.forks == before.forks:
             raise ParameterError(
                 f"stream {name!r} may go on already, with {len(after.forks)} other histories in"
@@ -282,6 +264,11 @@ class Store:
                     f"mechanism must be given to create the stream {name!r}; such as"
                     " fadecount.Gradual(epsilon=0.1)"
                 )
+            if start_tick is None:
+                raise ParameterError(
+                    f"start must be given to create the stream {name!r}: when it begins is public,"
+                    " and must not depend on its first event"
+                )
             description = Description(
                 name=name, mechanism=mechanism, ticks=tick, unit=unit, group=group
             )
@@ -312,25 +299,21 @@ class Store:
         """Remove a stream with all its releases, in one transaction. If it had any, its name stays
         reserved: observers keep what they have seen."""
         database, status = self._database, read_status(self._database, name)
-        database.lock(status.uid, self._wait)
-        try:
-            with database.transaction():
-                # first: what another process is accepting now is then deleted too
-                lock_streams(database, [status.id])
-                for table in STREAM_TABLES:
-                    database.change(f"DELETE FROM {table} WHERE stream = ?", (status.id,))  # noqa: S608
-                database.change("DELETE FROM streams WHERE id = ?", (status.id,))
-                if status.steps or status.forks:
-                    text, forks = status.description.to_json(), json.dumps(status.forks)
-                    row = (name, status.last_tick or 0, status.uid, text, forks, status.steps)
-                    database.change(
-                        "INSERT INTO deleted (name, last_tick, uid, description, forks, steps,"
-                        " deleted_at) VALUES (?, ?, ?, ?, ?, ?, ?)",
-                        (*row, int(time.time())),
-                    )
-                self.audit_log.record(Act.STREAM_DELETED, name)
-        finally:
-            database.unlock(status.uid)
+        with database.locked([status.uid], self._wait), database.transaction():
+            # first: what another process is accepting now is then deleted too
+            lock_streams(database, [status.id])
+            for table in STREAM_TABLES:
+                database.change(f"DELETE FROM {table} WHERE stream = ?", (status.id,))  # noqa: S608
+            database.change("DELETE FROM streams WHERE id = ?", (status.id,))
+            if status.steps or status.forks:
+                text, forks = status.description.to_json(), json.dumps(status.forks)
+                ticks = (status.first_tick, status.last_tick)
+                database.change(
+                    "INSERT INTO deleted (name, uid, description, forks, first_tick, last_tick,"
+                    " deleted_at) VALUES (?, ?, ?, ?, ?, ?, ?)",
+                    (name, status.uid, text, forks, *ticks, int(time.time())),
+                )
+            self.audit_log.record(Act.STREAM_DELETED, name)
 
     def retain(self, name: str, seconds: int | None) -> None:
         """Keep releases for so long after they were published (None: for ever); :meth:`upkeep`
@@ -340,7 +323,7 @@ class Store:
         change: observers keep what they have seen.
         """
         status = read_status(self._database, name)
-        _check_retention(status.description, seconds)
+        check_retention(status.description, seconds)
         with self._database.transaction():
             self._database.change(
                 "UPDATE streams SET retain_seconds = ?, upkeep_tick = ? WHERE id = ?",
@@ -351,15 +334,7 @@ class Store:
     def upkeep(self, name: str) -> bool:
         """Remove or join some old releases of a stream, in one short transaction; whether there may
         be more to do."""
-        status = read_status(self._database, name)
-        cuts = first_ticks_to_keep(status)
-        if cuts != kept_ticks(status):
-            remove_some(self._context, status, cuts)
-            return True
-        if join_some(self._database, status):
-            return True
-        rest(self._database, status)
-        return False
+        return keep_up(self._context, read_status(self._database, name))
 
     def needing_upkeep(self) -> list[str]:
         """The streams for which :meth:`upkeep` may have something to do."""
@@ -368,26 +343,18 @@ class Store:
     def rotate(self, seal: Seal) -> None:
         """Seal all state and accepted inputs with another key (or none), in one transaction. No
         stream may be open."""
-        with ExitStack() as locks:
-            statuses = [read_status(self._database, name) for name in self.names()]
+        context, database = self._context, self._database
+        statuses = [read_status(database, name) for name in self.names()]
+        locks = [status.uid for status in statuses]
+        with database.locked(locks, self._wait), database.transaction():
             for status in statuses:
-                self._database.lock(status.uid, self._wait)
-                locks.callback(self._database.unlock, status.uid)
-            self._reseal(statuses, seal)
-
-    def _reseal(self, statuses: Sequence[Status], seal: Seal) -> None:
-        context = self._context
-        with self._database.transaction():
-            for status in statuses:
-                state = StoredState(self._database, context.seal, status.uid, status.id)
+                state = StoredState(database, context.seal, status)
                 state.load(status, None)
                 state.reseal(seal)
                 state.sign(status.description.name)
-                reseal_embargo(self._database, context.seal, seal, status)
-                reseal_inputs(self._database, context.seal, seal, status.uid, status.id)
-            self._database.change(
-                "UPDATE about SET value = ? WHERE name = 'seal'", (seal.fingerprint,)
-            )
+                reseal_embargo(database, context.seal, seal, status)
+                reseal_inputs(database, context.seal, seal, status.uid, status.id)
+            database.change("UPDATE about SET value = ? WHERE name = 'seal'", (seal.fingerprint,))
             self.audit_log.record(
                 Act.SEAL_ROTATED, "store", sealed="yes" if seal.fingerprint else "no"
             )
@@ -401,16 +368,12 @@ class Store:
     def __enter__(self) -> Self:
         return self
 
-    def __exit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        trace: TracebackType | None,
-    ) -> None:
+    def __exit__(self, *_: object) -> None:
         self.close()
 
 
-def _check_retention(description: Description, seconds: int | None) -> None:
+def check_retention(description: Description, seconds: int | None) -> None:
+    """Refuse to keep releases for less than a tick, or for tens of thousands of years."""
     if seconds is not None:
         remedy = "it is for how long releases are kept, in seconds, and at least a tick"
         require_integer(
@@ -431,36 +394,29 @@ def _check_same(
 ) -> None:
     """Refuse arguments that differ from what the stream was created with: its losses would not be
     the stated ones."""
-    name, ticks = description.name, description.ticks
-    if tick != ticks:
-        wanted = f"{ticks.tick_seconds} s in {ticks.zone}, as stream {name!r} was created"
-        raise bad_parameter(
-            "tick",
-            f"{tick.tick_seconds} s in {tick.zone}",
-            wanted,
-            "choose another name for another tick",
-        )
-    if unit != description.unit:
-        wanted = f"{description.unit.text}, as stream {name!r} was created"
-        raise bad_parameter(
-            "protected unit",
-            unit.text,
-            wanted,
-            "count the same way as before, or choose another name",
-        )
-    if mechanism is not None and mechanism != description.mechanism:
-        raise ParameterError(
-            f"mechanism of stream {name!r} is fixed, got another one; leave it out, or choose"
-            " another name"
-        )
-    known = description.group
-    if group is not None and (
-        known is None or group not in (known, Group(name=known.name))  # with or without a promise
+    name, known = description.name, description.group
+    for what, given, own in (
+        ("tick", _in_words(tick), _in_words(description.ticks)),
+        ("protected unit", unit.text, description.unit.text),
     ):
-        raise ParameterError(
-            f"group of stream {name!r} and its promise are fixed, got others; leave them out, or"
-            " choose another name"
-        )
+        if given != own:
+            bound = f"{own}, as stream {name!r} was created"
+            raise bad_parameter(what, given, bound, "or choose another name")
+    # the group with or without its promise
+    groups = (None,) if known is None else (None, known, Group(name=known.name))
+    for what, same in (
+        ("mechanism", mechanism in (None, description.mechanism)),
+        ("group", group in groups),
+    ):
+        if not same:
+            raise ParameterError(
+                f"{what} of stream {name!r} is fixed, got another one; leave it out, or choose"
+                " another name"
+            )
+
+
+def _in_words(ticks: Ticks) -> str:
+    return f"{ticks.tick_seconds} s in {ticks.zone}"
 
 
 class SQLiteStore(Store):

@@ -19,6 +19,7 @@ from fadecount.counters.state import widened
 from fadecount.errors import AlreadyReleasedError, ClockError, FenceError, InputError, StoreError
 from fadecount.noise import NoiseSource, unpredictable
 from fadecount.streams.audit_log import Act, AuditLog
+from fadecount.streams.clock import ClockState, read_clock
 from fadecount.streams.database import Checkpoints, Database
 from fadecount.streams.description import checked_keys
 from fadecount.streams.embargo import hold_back, next_public_tick, take_public
@@ -85,10 +86,10 @@ class Stream(Intake):
             return (self._loaded or self._load())[1].keys
 
     @property
-    def open_tick(self) -> int | None:
-        """The tick that events count in now; None before the stream has begun."""
+    def open_tick(self) -> int:
+        """The tick that events count in now."""
         self._recover()
-        return None if self._status.last_tick is None else self._status.last_tick + 1
+        return self._status.last_tick + 1
 
     def declare(self, names: Iterable[str]) -> None:
         """Declare more keys, all or none of them. They begin at zero, with noise of the same law as
@@ -121,11 +122,18 @@ class Stream(Intake):
             self._loaded, self._status = (machine, state), status
             self.positions = {key: at for at, key in enumerate(state.keys)}
 
-    def close_through(self, tick: int, *, largest_gap: int = LARGEST_GAP) -> list[Closed]:
+    def close_through(self, tick: int) -> list[Closed]:
         """Close the open tick and every later one up to ``tick``, and return their releases."""
-        self._recover()
-        nothing = np.empty((0, self._status.width), dtype=np.int64)
-        return list(self.release(tick, nothing, largest_gap=largest_gap, through=tick))
+        return list(self.release(tick + 1, self._no_counts()))
+
+    def close_due(self, now: float) -> list[Closed]:
+        """Close the ticks that are over at ``now`` (Unix seconds), also those missed in a downtime,
+        and return their releases. A clock that is far off closes nothing and raises a
+        ``ClockError``: see :func:`~fadecount.streams.clock.read_clock`."""
+        reading = read_clock(self.description.ticks, self.open_tick, now)
+        if reading.state is not ClockState.FINE:
+            raise ClockError(reading.text)
+        return [] if reading.due is None else self.close_through(reading.due)
 
     def catch_up(self, now: float) -> int:
         """Close every tick that is over at ``now`` (Unix seconds), however many: the operator
@@ -135,30 +143,29 @@ class Stream(Intake):
         published.
         """
         begin, last = self.open_tick, self.description.ticks.at(now) - 1
-        if begin is None or last < begin:
+        if last < begin:
             return 0
         self._context.audit_log.record(
             Act.STREAM_CAUGHT_UP, self.description.name, ticks=last - begin + 1
         )
-        nothing = np.empty((0, self._status.width), dtype=np.int64)
-        return sum(
-            closed.last_tick - closed.first_tick + 1
-            for closed in self.release(last, nothing, largest_gap=last - begin + 2, through=last)
-        )
+        for _ in self._release(last + 1, self._no_counts(), None):
+            pass
+        return last - begin + 1
+
+    def _no_counts(self) -> NDArray[np.int64]:
+        self._recover()
+        return np.empty((0, self._status.width), dtype=np.int64)
 
     def release(
         self,
         first_tick: int,
         inputs: NDArray[np.int64],
         *,
-        largest_gap: int = LARGEST_GAP,
-        through: int | None = None,
         noted: int | None = None,
         persons: Mapping[Noted, int] | None = None,
     ) -> Iterator[Closed]:
-        """Close all ticks up to ``through`` (by default the last of ``inputs``, which holds a row
-        of counts per tick from ``first_tick`` on). Ticks without a row are empty. Events that were
-        added count in the first tick closed here.
+        """Close all ticks before ``first_tick``, which are empty, and one more for each row of
+        counts in ``inputs``. Events that were added count in the first tick closed here.
 
         ``inputs`` are sums, so the caller is responsible for the unit: no event may add more than
         its amount, and a person no more than :meth:`persons_counted` leaves.
@@ -170,25 +177,33 @@ class Stream(Intake):
         person (by digest) the inputs hold in the day that stays open; the inputs must then end with
         that day's ticks and hold no other day's.
         """
-        begin = first_tick if self.open_tick is None else self.open_tick
+        begin = self.open_tick
         _check_inputs(inputs, self._status.width)
-        last = first_tick + len(inputs) - 1 if through is None else through
         if len(inputs) and first_tick < begin:
             shown = self.description.ticks.shown
             raise AlreadyReleasedError(
                 f"stream {self.description.name!r} is released up to {shown(begin)}, got events"
                 f" from {shown(first_tick)}; give newer events only"
             )
-        if last - len(inputs) - begin >= largest_gap:
-            gap = last - len(inputs) - begin + 1
+        if (gap := first_tick - begin) > LARGEST_GAP:
             raise ClockError(
-                f"gap must be at most {largest_gap} empty ticks, got {gap}; check the clock and the"
+                f"gap must be at most {LARGEST_GAP} empty ticks, got {gap}; check the clock and the"
                 " times"
             )
-        size = max(1, CELLS // self._status.width) if persons is None else last - begin + 1
-        while begin <= last:
-            count = min(size, last - begin + 1)
-            rows = _rows_from(inputs, first_tick, begin, (count, self._status.width))
+        yield from self._release(first_tick, inputs, noted, persons)
+
+    def _release(
+        self,
+        first_tick: int,
+        inputs: NDArray[np.int64],
+        noted: int | None,
+        persons: Mapping[Noted, int] | None = None,
+    ) -> Iterator[Closed]:
+        begin, end, width = self.open_tick, first_tick + len(inputs), self._status.width
+        size = max(1, CELLS // width) if persons is None else end - begin
+        while begin < end:
+            count = min(size, end - begin)
+            rows = _rows_from(inputs, first_tick, begin, (count, width))
             yield self._close(begin, rows, noted, persons)
             begin += count
             noted = None if noted is None else 0
@@ -220,8 +235,6 @@ class Stream(Intake):
         """Drop some of what is not needed since ticks are closed: persons, and ids of old batches.
         Whether there may be more."""
         database, status, unit = self._context.database, self._status, self.description.unit
-        if status.last_tick is None:
-            return False
         block = self.description.block_of(status.last_tick + 1)
         if unit.of == "person" and forget_persons(database, status.id, block):
             return True
@@ -232,21 +245,15 @@ class Stream(Intake):
     def _after(self, first: int, count: int) -> Status:
         """The status once the ticks from ``first`` on are closed, without its digest."""
         status = self._status
-        if status.last_tick is not None and first != status.last_tick + 1:
+        if first != status.last_tick + 1:
             raise AlreadyReleasedError(
                 f"stream {status.description.name!r} has moved on; close its open tick only"
             )
-        first = first if status.first_tick is None else status.first_tick
-        last = first + status.steps + count - 1
-        calendar = replace(status, first_tick=first).calendar
+        calendar = status.calendar
         return replace(
             status,
-            first_tick=first,
-            midnights=None
-            if calendar is None
-            else calendar.reaching(status.steps + count).midnights,
-            last_tick=last,
-            steps=status.steps + count,
+            midnights=calendar.reaching(status.steps + count).midnights if calendar else None,
+            last_tick=status.last_tick + count,
             commit_id=unpredictable(16).hex(),
             previous_commit_id=status.commit_id,
         )
@@ -276,7 +283,7 @@ class Stream(Intake):
     def _load(self) -> tuple[Machine, StoredState]:
         context = self._context
         self._status = status = recover(context, self._name)
-        state = StoredState(context.database, context.seal, status.uid, status.id)
+        state = StoredState(context.database, context.seal, status)
         machine = state.load(status, context.noise)
         if isinstance(machine, FigureMaker) and lacks_noise(machine):
             self._status = self._void(machine, state)
@@ -288,7 +295,8 @@ class Stream(Intake):
         context, status = self._context, self._status
         with context.database.transaction():
             self._check_unchanged(status)
-            voids = sorted(status.voids | set(maker.destroy_noise_ahead()))
+            new = dict.fromkeys(maker.destroy_noise_ahead(), status.steps)
+            voids = [(*void, step) for void, step in (new | dict(status.voids)).items()]
             context.database.change(
                 "UPDATE streams SET voids = ? WHERE id = ?", (json.dumps(voids), status.id)
             )
@@ -312,7 +320,7 @@ def close_together(wanted: Sequence[tuple[Stream, int]]) -> list[Closed | FenceE
     """
     closings = []
     for stream, tick in wanted:
-        begin = tick if stream.open_tick is None else stream.open_tick
+        begin = stream.open_tick
         if tick < begin:
             raise AlreadyReleasedError(
                 f"stream {stream.description.name!r} has moved on; close its open tick only"
@@ -458,8 +466,10 @@ def _rows_from(
 ) -> NDArray[np.int64]:
     """The rows of ``shape[0]`` ticks from ``begin`` on, where ``inputs`` holds those from ``first``
     on; all others are empty."""
-    rows = np.zeros(shape, dtype=np.int64)
     low, high = max(begin, first), min(begin + shape[0], first + len(inputs))
-    if low < high:
-        rows[low - begin : high - begin] = inputs[low - first : high - first]
+    some = inputs[low - first : max(low, high) - first]
+    if len(some) == shape[0]:
+        return some.copy()
+    rows = np.zeros(shape, dtype=np.int64)
+    rows[low - begin : low - begin + len(some)] = some
     return rows

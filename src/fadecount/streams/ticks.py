@@ -117,10 +117,6 @@ class Ticks:
         seconds = [self.start_seconds(tick) for tick in distinct.tolist()]
         return np.array(seconds, dtype=np.int64)[inverse]
 
-    def starts(self, first: int, count: int) -> NDArray[np.int64]:
-        """When so many ticks from ``first`` on begin, in Unix seconds."""
-        return self.starts_of(np.arange(first, first + count, dtype=np.int64))
-
     def shown(self, tick: int) -> str:
         """When a tick begins, as people and files write it: ISO 8601 in UTC."""
         return iso_time(int(self.start(tick).timestamp()))

@@ -4,21 +4,20 @@ from __future__ import annotations
 
 import re
 from dataclasses import dataclass
-from datetime import date, datetime, timedelta
-from zoneinfo import ZoneInfo
 
 import numpy as np
 from numpy.typing import NDArray
 
 from fadecount.durations import UNITS
 from fadecount.errors import bad_parameter
-from fadecount.streams.ticks import DAY, Ticks
+from fadecount.streams.ticks import DAY, EARLIEST, LATEST, Ticks
 
 Numbers = NDArray[np.int64]
 LARGEST_WINDOWS = 50_000_000
 _PER = re.compile(r"\s*([1-9]\d{0,5})\s*(mo|[smhdwy])\s*")
-_EPOCH = date(1970, 1, 1)
-_MONDAY = date(1969, 12, 29)
+_MONTHS = {"mo": 1, "y": 12}
+_BEGIN = {"d": 0, "w": -3}
+"""The first day of window 0; weeks begin on Monday, 1969-12-29."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -69,39 +68,31 @@ class WindowCalendar:
         if unit in ("s", "m", "h"):
             length = count * UNITS[unit]
             return np.arange(first // length, -(-end // length) + 1, dtype=np.int64) * length
-        number = self._number(first)
-        try:
-            begins = [self._begin(number)]
-            while begins[-1] < end or len(begins) < 2:
-                number += 1
-                begins.append(self._begin(number))
-        except (ValueError, OverflowError):  # Python's calendar has the years 1 to 9999
+        local = Ticks(tick_seconds=DAY, zone=self.zone)
+        numbers = self._number(np.array([local.at(first), local.at(max(first, end - 1))]))
+        days = self._begin(np.arange(numbers[0], numbers[1] + 2))
+        if days[0] * DAY < EARLIEST or days[-1] * DAY > LATEST:
             raise bad_parameter(
                 "per", self.per, "so short that windows end before the year 10000", "such as 1y"
-            ) from None
-        return np.array(begins, dtype=np.int64)
-
-    def _number(self, second: int) -> int:
-        """The number of the window that contains a time."""
-        count, unit = self._parts
-        day = datetime.fromtimestamp(second, ZoneInfo(self.zone)).date()
-        if unit in ("mo", "y"):
-            months = (day.year - 1970) * 12 + day.month - 1
-            return months // (count if unit == "mo" else 12 * count)
-        return (day - (_EPOCH if unit == "d" else _MONDAY)).days // (
-            count if unit == "d" else 7 * count
-        )
-
-    def _begin(self, number: int) -> int:
-        count, unit = self._parts
-        if unit in ("mo", "y"):
-            years, month = divmod(number * (count if unit == "mo" else 12 * count), 12)
-            day = date(1970 + years, month + 1, 1)
-        else:
-            day = (_EPOCH if unit == "d" else _MONDAY) + timedelta(
-                days=number * (count if unit == "d" else 7 * count)
             )
-        return int(datetime(day.year, day.month, day.day, tzinfo=ZoneInfo(self.zone)).timestamp())
+        return local.starts_of(days)
+
+    def _number(self, days: Numbers) -> Numbers:
+        """The numbers of the windows that hold some days (since 1970), where windows are days or
+        longer."""
+        count, unit = self._parts
+        if unit in _MONTHS:
+            months = days.astype("datetime64[D]").astype("datetime64[M]").astype(np.int64)
+            return months // (count * _MONTHS[unit])
+        return (days - _BEGIN[unit]) // (count * UNITS[unit] // DAY)
+
+    def _begin(self, numbers: Numbers) -> Numbers:
+        """The first days of some windows."""
+        count, unit = self._parts
+        if unit in _MONTHS:
+            months = (numbers * count * _MONTHS[unit]).astype("datetime64[M]")
+            return months.astype("datetime64[D]").astype(np.int64)
+        return numbers * (count * UNITS[unit] // DAY) + _BEGIN[unit]
 
 
 def window_ticks(
@@ -117,8 +108,7 @@ def window_ticks(
     edges = calendar.edges(begin, end)
     inner = edges[1:-1]
     numbers = ticks.of(inner)
-    starts = np.array([ticks.start_seconds(tick) for tick in numbers.tolist()], dtype=np.int64)
-    if np.any(starts != inner) or len(edges) - 1 > last - first + 1:
+    if np.any(ticks.starts_of(numbers) != inner) or len(edges) - 1 > last - first + 1:
         remedy = "give a multiple of the tick, in a zone whose days begin where a tick begins"
         raise bad_parameter(
             "per", calendar.per, f"made of whole ticks of {ticks.tick_seconds} s", remedy

@@ -128,8 +128,8 @@ function simulated() {
   choices(byId("periods"), "period", [["total", "total"], ...(answer.windows.length ? [["window", `per ${day}`]] : [])], per, (value) => { per = value; simulated(); });
   if (!answer.windows.length) [per, byId("periods").querySelector("input").checked] = ["total", true];
   for (const kind of ["total", "window"]) byId(`${kind}-chart`).hidden = kind !== per;
-  charts.total ??= new LineChart(byId("total-chart"), "Chart of a simulated running total", false);
-  charts.window ??= new BarChart(byId("window-chart"), "Chart of simulated counts", false);
+  charts.total ??= new LineChart(byId("total-chart"), "Chart of a simulated running total");
+  charts.window ??= new BarChart(byId("window-chart"), "Chart of simulated counts");
   const timed = (rows) => rows.map((row) => ({ ...row, time: Date.parse(row.start), end: Date.parse(row.end) }));
   const rows = timed(per === "total" ? answer.totals : answer.windows);
   charts[per].show(rows, { from: rows[0].time, to: per === "total" ? rows.at(-1).time : rows.at(-1).end, tickSeconds: answer.tick_seconds, zone: "UTC" });

@@ -1,5 +1,6 @@
 // Talking to the service. A token, if there is one, lives in this tab only.
 const STORED = "fadecount-token";
+const MOST_ROWS = 40000;
 
 export class Refused extends Error {
   constructor(status) { super(`status ${status}`); this.status = status; }
@@ -10,20 +11,18 @@ export function setToken(token) {
   else sessionStorage.removeItem(STORED);
 }
 
-function headers(more = {}) {
+async function ask(path, accept, signal, more = {}) {
   const token = sessionStorage.getItem(STORED);
-  return token ? { ...more, Authorization: `Bearer ${token}` } : more;
+  const headers = { Accept: accept, ...more, ...(token ? { Authorization: `Bearer ${token}` } : {}) };
+  const answer = await fetch(path, { headers, signal });
+  if (!answer.ok) throw new Refused(answer.status);
+  return answer;
 }
 
-export async function get(path, signal) {
-  const answer = await fetch(path, { headers: headers({ Accept: "application/json" }), signal });
-  if (!answer.ok) throw new Refused(answer.status);
-  return answer.json();
-}
+/* An answer as JSON. The browser keeps it, and asks by its entity tag whether it has changed. */
+export const get = async (path, signal) => (await ask(path, "application/json", signal)).json();
 
 export const streamPath = (name) => `/v1/streams/${encodeURIComponent(name)}`;
-
-const MOST_ROWS = 40000;
 
 /* All rows of an answer that comes in pages. */
 async function paged(path, field, query, signal) {
@@ -39,18 +38,24 @@ async function paged(path, field, query, signal) {
 }
 
 export const streamList = (signal) => paged("/v1/streams", "streams", {}, signal);
-export const releases = (name, query, signal) => paged(`${streamPath(name)}/releases`, "releases", { ...query, limit: "5000" }, signal);
-export const windows = (name, query, signal) => paged(`${streamPath(name)}/windows`, "windows", query, signal);
 
-/* Server-sent events over fetch: EventSource cannot carry a token. Resumes after the last tick it has seen. */
-export async function follow(name, { onTick, onState, signal, after = null }) {
+/* Rows of `figures`, `total` or `so-far`, with their times as milliseconds. */
+export async function rowsOf(name, route, query, signal) {
+  const rows = await paged(`${streamPath(name)}/${route}`, "figures", query, signal);
+  return rows.map((row) => ({ ...row, time: Date.parse(row.start), end: Date.parse(row.end) }));
+}
+
+export async function csvOf(name, route, query, signal) {
+  return (await ask(`${streamPath(name)}/${route}?${new URLSearchParams(query)}`, "text/csv", signal)).text();
+}
+
+/* Server-sent events over fetch: EventSource cannot carry a token. An event says that something was published, not what. */
+export async function follow(name, { onPublished, onState, signal, after = null }) {
   let last = after;
   let wait = 500;
   while (!signal.aborted) {
     try {
-      const more = last === null ? {} : { "Last-Event-ID": String(last) };
-      const answer = await fetch(`${streamPath(name)}/live`, { headers: headers({ Accept: "text/event-stream", ...more }), signal });
-      if (!answer.ok) throw new Refused(answer.status);
+      const answer = await ask(`${streamPath(name)}/live`, "text/event-stream", signal, last === null ? {} : { "Last-Event-ID": last });
       onState("live");
       wait = 500;
       const reader = answer.body.pipeThrough(new TextDecoderStream()).getReader();
@@ -60,15 +65,10 @@ export async function follow(name, { onTick, onState, signal, after = null }) {
         if (done) break;
         const blocks = (rest + value).split("\n\n");
         rest = blocks.pop();
-        for (const block of blocks) {
-          const fields = Object.fromEntries(block.split("\n").map((line) => {
-            const at = line.indexOf(":");
-            return [line.slice(0, at), line.slice(at + 1).trimStart()];
-          }));
-          if (fields.event !== "tick" || !fields.data) continue;
-          last = fields.id;
-          onTick(JSON.parse(fields.data));
-        }
+        const ids = blocks.filter((block) => /^event: published$/m.test(block)).map((block) => /^id: (.*)$/m.exec(block)?.[1]);
+        if (!ids.length || ids.at(-1) === last) continue;
+        last = ids.at(-1);
+        onPublished(last);
       }
     } catch (error) {
       if (signal.aborted) return;

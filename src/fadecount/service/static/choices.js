@@ -14,15 +14,6 @@ export function choices(fieldset, name, options, chosen, onChoice) {
   fieldset.replaceChildren(fieldset.querySelector("legend"), ...labels);
 }
 
-/* A list to choose from, for more options than fit in a row. */
-export function selection(fieldset, name, options, chosen, onChoice) {
-  const select = document.createElement("select");
-  select.setAttribute("aria-label", name);
-  select.append(...options.map(([value, words]) => new Option(words, value, false, value === chosen)));
-  select.addEventListener("change", () => onChoice(select.value));
-  fieldset.replaceChildren(fieldset.querySelector("legend"), select);
-}
-
 /* The body of a table; the first cell of a row is its heading if `heads`. */
 export function fill(table, rows, { heads = false } = {}) {
   table.tBodies[0].replaceChildren(...rows.map((cells) => {
@@ -35,13 +26,6 @@ export function fill(table, rows, { heads = false } = {}) {
     });
     return row;
   }));
-}
-
-const quoted = (value) => (/[",\n]/.test(String(value)) ? `"${String(value).replaceAll('"', '""')}"` : String(value));
-
-/* A table as a CSV file. */
-export function download(name, header, rows) {
-  save(name, "text/csv", `${[header, ...rows].map((row) => row.map(quoted).join(",")).join("\n")}\n`);
 }
 
 export function save(name, type, text) {

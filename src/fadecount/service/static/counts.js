@@ -1,30 +1,50 @@
-// Published counts: a line with its band for totals, bars with whiskers for windows.
+// Published counts: bars with whiskers for slots of time, a line with its band for totals.
 import { Chart } from "./chart.js";
 import { area, line, node, text } from "./svg.js";
 import { compact, moment, number, period, roundTicks, timeTicks } from "./words.js";
 
 const EDGE = { top: 12, right: 8, bottom: 26, left: 58 };
-const SMALL = { top: 8, right: 6, bottom: 22, left: 44 };
 const READABLE = 10; // pixels: a band that is lower than this is drawn once more, enlarged
 const STRIP = 46;
+const MORPH = 450; // milliseconds from what was shown to what is shown now
 
 const between = (row) => `${number(row.value)}  (${number(row.low)} to ${number(row.high)})`;
 const spoken = (row) => `${number(row.value)}, between ${number(row.low)} and ${number(row.high)}`;
+const still = matchMedia("(prefers-reduced-motion: reduce)");
 
 class Counts extends Chart {
-  constructor(figure, name, small) {
-    super(figure, small ? SMALL : EDGE, name);
-    this.small = small;
+  constructor(figure, name) {
+    super(figure, EDGE, name);
     this.from = this.to = 0;
     this.tickSeconds = 1;
+    this.blend = (row) => row;
   }
 
   show(rows, { from, to, tickSeconds, zone }) {
+    const before = new Map(this.items.map((row) => [row.time, row]));
     Object.assign(this, { items: rows, from, to, tickSeconds, zone });
     if (this.at !== null && this.at >= rows.length) this.at = null;
     const last = rows.at(-1);
     this.label(last ? `Latest: ${spoken(last)}, ${this.when(last)}.` : "Nothing is published yet.");
-    this.redraw();
+    this.morph(before);
+  }
+
+  /* Numbers that changed move to their new values. */
+  morph(before) {
+    const changed = this.items.some((row) => before.has(row.time) && before.get(row.time).low !== row.low);
+    const begin = changed && !still.matches ? performance.now() : -Infinity;
+    const frame = () => {
+      const part = Math.min(1, (performance.now() - begin) / MORPH);
+      this.blend = (row) => {
+        const old = part < 1 && before.get(row.time);
+        const mix = (name) => old[name] + (row[name] - old[name]) * part;
+        return old ? { ...row, value: mix("value"), low: mix("low"), high: mix("high") } : row;
+      };
+      this.redraw();
+      if (part < 1 && this.moving === begin) requestAnimationFrame(frame);
+    };
+    this.moving = begin;
+    frame();
   }
 
   describe(row) { return [this.when(row), spoken(row)]; }
@@ -34,72 +54,79 @@ class Counts extends Chart {
     return this.labels(frame, ticks.map(({ at, label }) => ({ x: x(at), words: label })));
   }
 
-  values(frame, y, low, high) {
-    return this.levels(frame, y, roundTicks(low, high, this.small ? 3 : 5), this.small ? compact : number);
+  values(frame, y, low, high) { return this.levels(frame, y, roundTicks(low, high, 5), number); }
+
+  /* The band alone, around zero, in a strip of its own: where it is too thin to be seen beside the counts. */
+  enlarged(frame, corners, x) {
+    const wide = Math.max(...corners.map(({ up, down }) => up - down)) / 2;
+    const y = (value) => frame.bottom - STRIP / 2 - (value / wide) * (STRIP / 2 - 4);
+    return [
+      text(frame.left, frame.bottom - STRIP - 5, "the band alone, enlarged", { class: "note" }),
+      ...this.levels(frame, y, [0], () => "count"),
+      text(frame.left - 8, y(wide) + 4, `+${compact(wide)}`, { "text-anchor": "end" }),
+      text(frame.left - 8, y(-wide) + 4, `−${compact(wide)}`, { "text-anchor": "end" }),
+      node("path", { class: "band", d: area(corners.map(({ at, up }) => [x(at), y(up)]), corners.map(({ at, down }) => [x(at), y(down)])) }),
+      ...(corners[0].truth === undefined ? [] : [node("path", { class: "line truth", d: line(corners.map(({ at, truth }) => [x(at), y(truth)])) })]),
+    ];
   }
 }
 
-/* Running totals of one key. */
+/* A row in the strip of bands: where its edges are from its value. */
+const corner = (row, at) => ({ at, up: row.high - row.value, down: row.low - row.value, ...(row.truth === undefined ? {} : { truth: row.truth - row.value }) });
+
+/* Totals of one key, or of all. */
 export class LineChart extends Counts {
   when(row) { return moment(row.time, this.tickSeconds, this.zone); }
 
   paint(frame) {
-    const shown = thinned(this.items, frame.across);
+    const shown = thinned(this.items, frame.across).map(this.blend);
     const [low, high] = extent(shown);
     const x = (time) => frame.left + ((time - this.from) / (this.to - this.from || 1)) * frame.across;
     this.scale = (row) => x(row.time);
-    const wide = shown.length ? Math.max(...shown.map((row) => row.high - row.low)) : 0;
-    const thin = !this.small && wide > 0 && shown.length > 1 && (wide / (high - low)) * frame.down < READABLE;
+    const wide = shown.reduce((most, row) => Math.max(most, row.high - row.low), 0);
+    const thin = wide > 0 && shown.length > 1 && (wide / (high - low)) * frame.down < READABLE;
     const bottom = thin ? frame.bottom - STRIP - 22 : frame.bottom;
     const y = (value) => frame.top + (1 - (value - low) / (high - low)) * (bottom - frame.top);
     const parts = [...this.values(frame, y, low, high), ...this.times(frame, x)];
     parts.push(node("path", { class: "band", d: area(shown.map((row) => [x(row.time), y(row.high)]), shown.map((row) => [x(row.time), y(row.low)])) }));
     parts.push(node("path", { class: "line", d: line(shown.map((row) => [x(row.time), y(row.value)])) }));
     if (shown[0]?.truth !== undefined) parts.push(node("path", { class: "line truth", d: line(shown.map((row) => [x(row.time), y(row.truth)])) }));
-    if (thin) parts.push(...this.enlarged(frame, shown, x, wide));
-    const last = this.items.at(-1);
+    if (thin) parts.push(...this.enlarged(frame, shown.map((row) => corner(row, row.time)), x));
     const row = this.items[this.at];
     if (row) parts.push(...this.readout(frame, x(row.time), [between(row), this.when(row)]));
-    if (row ?? last) parts.push(node("circle", { class: "mark", r: this.small ? 3.5 : 5, cx: x((row ?? last).time).toFixed(1), cy: y((row ?? last).value).toFixed(1) }));
+    const marked = row ?? shown.at(-1);
+    if (marked) parts.push(node("circle", { class: "mark", r: 5, cx: x(marked.time).toFixed(1), cy: y(marked.value).toFixed(1) }));
     return parts;
-  }
-
-  /* The band alone, around zero, in a strip of its own: where it is too thin to be seen on the scale of the totals. */
-  enlarged(frame, shown, x, wide) {
-    const middle = frame.bottom - STRIP / 2;
-    const y = (value) => middle - (value / (wide / 2)) * (STRIP / 2 - 4);
-    return [
-      text(frame.left, frame.bottom - STRIP - 5, "the band alone, enlarged", { class: "note" }),
-      ...this.levels(frame, y, [0], () => "count"),
-      text(frame.left - 8, y(wide / 2) + 4, `+${compact(wide / 2)}`, { "text-anchor": "end" }),
-      text(frame.left - 8, y(-wide / 2) + 4, `−${compact(wide / 2)}`, { "text-anchor": "end" }),
-      node("path", { class: "band", d: area(shown.map((row) => [x(row.time), y(row.high - row.value)]), shown.map((row) => [x(row.time), y(row.low - row.value)])) }),
-      ...(shown[0].truth === undefined ? [] : [node("path", { class: "line truth", d: line(shown.map((row) => [x(row.time), y(row.truth - row.value)])) })]),
-    ];
   }
 }
 
-/* Counts of hours, days or weeks of one key. */
+/* Counts of hours, days or months of one key, or of all. Those that are not final are hatched. */
 export class BarChart extends Counts {
-  when(row) { return `${period(row.time, row.end, this.zone)}${row.partial ? " (not complete)" : ""}`; }
+  when(row) { return `${period(row.time, row.end, this.zone)}${row.partial ? ", not over" : row.status ? `, ${row.status}` : ""}`; }
 
   paint(frame) {
-    const [low, high] = extent([...this.items, { low: 0, high: 0 }]);
+    const rows = this.items.map(this.blend);
+    const [low, high] = extent([...rows, { low: 0, high: 0 }]);
     const x = (time) => frame.left + ((time - this.from) / (this.to - this.from || 1)) * frame.across;
-    const y = (value) => frame.top + (1 - (value - low) / (high - low)) * frame.down;
     this.scale = (row) => x((row.time + row.end) / 2);
-    const parts = [...this.values(frame, y, low, high), ...this.times(frame, x)];
-    this.items.forEach((row, index) => {
+    const finest = rows.reduce((least, row) => Math.min(least, row.high - row.low), Infinity);
+    const thin = rows.length > 1 && (finest / (high - low)) * frame.down < READABLE;
+    const bottom = thin ? frame.bottom - STRIP - 22 : frame.bottom;
+    const y = (value) => frame.top + (1 - (value - low) / (high - low)) * (bottom - frame.top);
+    const hatch = node("pattern", { id: "hatch", width: 5, height: 5, patternUnits: "userSpaceOnUse", patternTransform: "rotate(45)" }, node("rect", { class: "hatched", width: 2, height: 5 }));
+    const parts = [node("defs", {}, hatch), ...this.values(frame, y, low, high), ...this.times(frame, x)];
+    rows.forEach((row, index) => {
       const [left, right] = [x(row.time), x(row.end)];
       const gap = Math.min(6, (right - left) * 0.2);
       const [top, base] = [Math.min(y(row.value), y(0)), Math.max(y(row.value), y(0))];
-      const kind = `column${row.partial ? " partial" : ""}${index === this.at ? " chosen" : ""}`;
+      const kind = `column ${row.partial ? "partial" : row.status ?? "final"}${index === this.at ? " chosen" : ""}`;
       parts.push(node("rect", { class: kind, x: (left + gap / 2).toFixed(1), width: Math.max(1, right - left - gap).toFixed(1), y: top.toFixed(1), height: Math.max(1, base - top).toFixed(1), rx: Math.min(3, (right - left) / 6).toFixed(1) }));
       const middle = this.scale(row).toFixed(1);
       parts.push(node("line", { class: "whisker", x1: middle, x2: middle, y1: y(row.low).toFixed(1), y2: y(row.high).toFixed(1) }));
       if (row.truth !== undefined) parts.push(node("line", { class: "line truth", x1: (left + gap / 2).toFixed(1), x2: (right - gap / 2).toFixed(1), y1: y(row.truth).toFixed(1), y2: y(row.truth).toFixed(1) }));
     });
     parts.push(node("line", { class: "zero", x1: frame.left, x2: frame.right, y1: y(0).toFixed(1), y2: y(0).toFixed(1) }));
+    if (thin) parts.push(...this.enlarged(frame, rows.flatMap((row) => [corner(row, row.time), corner(row, row.end)]), x));
     const row = this.items[this.at];
     if (row) parts.push(...this.readout(frame, this.scale(row), [between(row), this.when(row)]));
     return parts;

@@ -2,8 +2,8 @@
 import { get, streamPath } from "./api.js";
 import { Chart } from "./chart.js";
 import { fill } from "./choices.js";
-import { node, stairs } from "./svg.js";
-import { number, roundTicks } from "./words.js";
+import { node, stairs, text } from "./svg.js";
+import { length, near, number, period, roundTicks } from "./words.js";
 
 const EDGE = { top: 14, right: 10, bottom: 28, left: 46 };
 const AGES = [[60, "1 min"], [3600, "1 hour"], [86400, "1 day"], [604800, "1 week"], [2592000, "1 month"], [31536000, "1 year"], [315360000, "10 years"], [3153600000, "100 years"]];
@@ -12,6 +12,10 @@ const sure = (point) => {
   const shown = point.sure.startsWith("over") ? 100 : parseFloat(point.sure);
   return Math.abs(pure - shown) <= 1 ? pure : shown;
 };
+const lagWords = (seconds) => {
+  const parts = [["day", 86400], ["hour", 3600], ["minute", 60], ["second", 1]].map(([name, size], index, all) => [name, Math.floor((index ? seconds % all[index - 1][1] : seconds) / size)]);
+  return parts.filter(([, count]) => count).slice(0, 2).map(([name, count]) => `${count} ${name}${count === 1 ? "" : "s"}`).join(" ");
+};
 const byId = (id) => document.getElementById(id);
 
 class FadingChart extends Chart {
@@ -19,6 +23,7 @@ class FadingChart extends Chart {
     super(figure, EDGE, "Chart of the fading curve");
     this.kind = "guess";
     this.resting = 0;
+    this.next = null;
   }
 
   describe(point) { return [`${point.age} ago`, `a privacy loss of at most ${point.shown}`, `at most ${point.sure} sure`]; }
@@ -41,11 +46,23 @@ class FadingChart extends Chart {
     const line = stairs(curve.map((point) => [x(point.age_seconds), y(value(point))]));
     parts.push(node("path", { class: "band", d: `${line}L${x(curve.at(-1).age_seconds).toFixed(1)} ${frame.bottom}L${frame.left} ${frame.bottom}Z` }));
     parts.push(node("path", { class: "line", d: line }));
+    if (this.next) parts.push(...this.coming(frame, x, (point) => y(value(point))));
     const at = this.at ?? this.resting;
     const here = x(curve[at].age_seconds);
     parts.push(...this.readout(frame, here, this.at === null ? [] : [`${curve[at].age}: ε ≤ ${curve[at].shown}`, `at most ${curve[at].sure} sure`]));
     parts.push(node("circle", { class: "mark", r: 6, cx: here.toFixed(1), cy: y(value(curve[at])).toFixed(1) }));
     return parts;
+  }
+
+  /* Where the next publication is on the curve, and when it comes. */
+  coming(frame, x, y) {
+    const at = this.items.find((point) => point.age_seconds >= this.next.age);
+    const [left, top] = [x(at.age_seconds), y(at)];
+    const beside = Math.max(frame.left + 4, Math.min(left + 8, frame.right - this.next.words.length * 6.6));
+    return [
+      node("circle", { class: "next", r: 5, cx: left.toFixed(1), cy: top.toFixed(1) }),
+      ...(this.at === null ? [text(beside, top - 12, this.next.words, { class: "tip" })] : []),
+    ];
   }
 }
 
@@ -75,9 +92,33 @@ export class Fading {
     byId("unit-words").textContent = unit[0].toUpperCase() + unit.slice(1);
     byId("unit-promise").textContent = unit;
     byId("typical-error").textContent = number(privacy.typical_error);
+    this.schedule(facts);
     this.tell();
     this.person();
   }
+
+  /* What is published when, what is lost by then, and which publication is next. */
+  schedule(facts) {
+    const { tick_seconds: tick, curve } = this.privacy;
+    this.stages = facts.levels.flatMap(({ per, stages }) => stages.map((stage) => ({ ...stage, per, age: Math.max(tick, stage.lag_seconds) })));
+    const rows = this.stages.map(({ per, status, lag_seconds: lag, next, age }) => {
+      const { shown } = curve.find((point) => point.age_seconds >= age);
+      const comes = lag ? `${lagWords(lag)} after its end` : "at its end";
+      return [`${length(per)}, ${status}`, next ? `${comes}; next ${near(Date.parse(next.published), facts.zone)}` : comes, shown];
+    });
+    fill(byId("schedule"), rows, { heads: true });
+    byId("schedule-part").hidden = !rows.length;
+    byId("ages-part").hidden = rows.length > 0;
+    const coming = this.stages.filter(({ next }) => next).sort((one, other) => Date.parse(one.next.published) - Date.parse(other.next.published));
+    const marked = coming.find(({ lag_seconds: lag }) => lag) ?? coming[0];
+    const when = marked && near(Date.parse(marked.next.published), facts.zone);
+    this.chart.next = marked ? { age: marked.age, words: `the ${length(marked.per)}’s figure, ${when}` } : null;
+    byId("next-words").textContent = marked ? `Next: the ${marked.status} figure of ${period(Date.parse(marked.next.start), Date.parse(marked.next.end), facts.zone)}, ${when}.` : "";
+    this.chart.redraw();
+  }
+
+  /* Whether a publication that is shown as the next one is over. */
+  isPast(through) { return this.stages.some(({ next }) => next && Date.parse(next.published) <= Date.parse(through)); }
 
   tell() {
     const at = Number(this.slider.value);
@@ -111,17 +152,11 @@ export class Fading {
       : "Privacy loss (ε), by the age of the event";
   }
 
-  /* What has been lost: ages that the stream has reached. Older ages come later. */
+  /* The losses at common ages: those that the stream has reached, and those that come later. */
   table() {
-    const { statements, tick_seconds: tick } = this.privacy;
-    const { first_start: first, last_start: last } = this.facts;
-    const reached = first ? (Date.parse(last) - Date.parse(first)) / 1000 + tick : 0;
-    const row = (each) => [each.age, each.shown, each.sure];
-    const past = statements.filter((each) => each.age_seconds <= reached);
-    const later = statements.filter((each) => each.age_seconds > reached);
-    fill(byId("lost"), past.map(row), { heads: true });
-    fill(byId("to-be-lost"), later.map(row), { heads: true });
-    byId("lost-part").hidden = !past.length;
-    byId("later-part").hidden = !later.length;
+    const { statements } = this.privacy;
+    const { first_start: first, published_through: through } = this.facts;
+    const reached = first ? (Date.parse(through) - Date.parse(first)) / 1000 : 0;
+    fill(byId("ages"), statements.map((each) => [each.age, each.shown, each.sure, each.age_seconds <= reached ? "by now" : "later"]), { heads: true });
   }
 }

@@ -1,21 +1,30 @@
 // The page: which part is shown, and what flows into it.
 import { Refused, follow, get, setToken, streamList, streamPath } from "./api.js";
 import { showInterface } from "./interface.js";
+import { SearchList, fillNumber } from "./lists.js";
+import { firstNumbers, slotNames } from "./slots.js";
 import { StreamView } from "./stream.js";
 import "./theme.js";
 import { duration, number } from "./words.js";
 
 const byId = (id) => document.getElementById(id);
 const sections = ["sign-in", "list", "interface", "stream"];
-const view = new StreamView();
 let running = new AbortController();
+let opened = null; // the stream that is shown
+
+/* The address of a stream and of what is shown of it; what is as at the beginning is left out. */
+function addressOf(name, choice = {}) {
+  const words = new URLSearchParams(Object.entries(choice).filter(([, value]) => value !== null)).toString();
+  return `#/streams/${encodeURIComponent(name)}${words ? `?${words}` : ""}`;
+}
+const view = new StreamView((choice) => addressOf(opened, choice));
 
 function only(shown) {
   for (const id of sections) byId(id).hidden = id !== shown;
   byId("trouble").hidden = true;
 }
 
-export function connection(state) {
+function connection(state) {
   byId("connection").dataset.state = state;
   byId("connection-text").textContent = { live: "live", lost: "reconnecting", waiting: "connecting", idle: "connected", closed: "locked" }[state];
 }
@@ -25,38 +34,47 @@ const FONTS = ["400 1rem 'Fadecount Sans'", "600 1rem 'Fadecount Serif'"];
 const loaded = Promise.allSettled(FONTS.map((font) => document.fonts.load(font)));
 const fonts = () => Promise.race([loaded, new Promise((resolve) => setTimeout(resolve, 500))]);
 
+const cards = new SearchList({ box: byId("streams"), search: byId("stream-search"), note: byId("stream-note") }, {
+  named: (facts) => facts.name,
+  draw: card,
+  fill: fillCard,
+});
+
+function card(facts) {
+  const item = byId("card").content.firstElementChild.cloneNode(true);
+  item.querySelector("a").href = addressOf(facts.name);
+  item.querySelector(".name").textContent = facts.name;
+  item.querySelector(".detail").textContent = `${facts.key_count > 1 ? `${number(facts.key_count)} keys, ` : ""}published every ${duration(facts.tick_seconds)}`;
+  item.querySelectorAll(".label").forEach((label, index) => { label.textContent = slotNames(facts)[index]; });
+  return item;
+}
+
+/* So far today, and yesterday: read when the card is seen. */
+async function fillCard(facts, item) {
+  const found = await firstNumbers(facts, { together: "true" }, running.signal).catch(() => null);
+  if (!found) return;
+  const names = slotNames(facts);
+  [found.open, found.last].forEach((row, index) => fillNumber(item.querySelectorAll(".part")[index], row, facts.zone, names[index]));
+}
+
 async function showList() {
   const [streams] = await Promise.all([streamList(running.signal), fonts()]);
-  const cards = streams.map((each) => {
-    const link = document.createElement("a");
-    link.href = `#/streams/${encodeURIComponent(each.name)}`;
-    const name = document.createElement("span");
-    name.className = "name";
-    name.textContent = each.name;
-    const detail = document.createElement("span");
-    detail.className = "detail";
-    const keys = each.key_count > 1 ? `${number(each.key_count)} keys` : "one count";
-    detail.textContent = `${keys}, released every ${duration(each.tick_seconds)}`;
-    link.append(name, detail);
-    const item = document.createElement("li");
-    item.append(link);
-    return item;
-  });
-  byId("streams").replaceChildren(...cards);
+  if (streams.length === 1 && !location.hash) { location.replace(addressOf(streams[0].name)); return; }
   byId("no-streams").hidden = streams.length > 0;
   document.title = "fadecount";
   connection("idle");
   only("list");
-  if (streams.length === 1 && !location.hash) location.hash = `#/streams/${encodeURIComponent(streams[0].name)}`;
+  cards.show(streams);
 }
 
-async function showStream(name) {
+async function showStream(name, choice) {
   const signal = running.signal;
   const [facts, privacy] = await Promise.all([get(streamPath(name), signal), get(`${streamPath(name)}/privacy`, signal)]);
   document.title = `${name}: fadecount`;
-  await Promise.all([view.open(facts, privacy, signal), fonts()]);
+  opened = name;
+  await Promise.all([view.open(facts, privacy, choice, signal), fonts()]);
   only("stream");
-  follow(name, { onTick: (tick) => view.tick(tick), onState: connection, signal, after: facts.last_start });
+  follow(name, { onPublished: (through) => view.published(through), onState: connection, signal, after: facts.published_through });
 }
 
 async function showDescription() {
@@ -67,12 +85,16 @@ async function showDescription() {
 }
 
 async function route() {
-  running.abort();
-  running = new AbortController();
-  connection("waiting");
-  const found = /^#\/streams\/(.+)$/.exec(location.hash);
+  const [path, query] = location.hash.split("?");
+  const name = /^#\/streams\/(.+)$/.exec(path)?.[1];
+  const choice = Object.fromEntries(new URLSearchParams(query));
   try {
-    await (found ? showStream(decodeURIComponent(found[1])) : location.hash === "#/interface" ? showDescription() : showList());
+    if (name && decodeURIComponent(name) === opened && !byId("stream").hidden) { await view.choose(choice); return; }
+    running.abort();
+    running = new AbortController();
+    opened = null;
+    connection("waiting");
+    await (name ? showStream(decodeURIComponent(name), choice) : path === "#/interface" ? showDescription() : showList());
   } catch (error) {
     if (error.name === "AbortError") return;
     if (error instanceof Refused && (error.status === 401 || error.status === 403)) {
@@ -81,14 +103,15 @@ async function route() {
       byId("token").focus();
       return;
     }
+    const absent = error instanceof Refused && error.status === 404;
     for (const id of sections) byId(id).hidden = true;
     byId("trouble").hidden = false;
-    byId("trouble").textContent = error instanceof Refused && error.status === 404
+    byId("trouble").textContent = absent
       ? "There is no such stream. It may have been removed."
       : "The service does not answer. This page tries again in a few seconds.";
     connection("lost");
     const signal = running.signal;
-    if (!(error instanceof Refused && error.status === 404)) setTimeout(() => { if (!signal.aborted) route(); }, 4000);
+    if (!absent) setTimeout(() => { if (!signal.aborted) route(); }, 4000);
   }
 }
 
@@ -105,8 +128,11 @@ byId("sign-in-form").addEventListener("submit", async (event) => {
   }
 });
 
+byId("key-jump").addEventListener("click", () => byId("key-search").focus());
+
 window.addEventListener("hashchange", () => {
+  const other = !opened || !location.hash.startsWith(addressOf(opened));
   route();
-  byId("main").focus({ preventScroll: true });
+  if (other) byId("main").focus({ preventScroll: true });
 });
 route();

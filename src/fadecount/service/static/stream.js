@@ -1,228 +1,245 @@
-// One stream: the big number, the choices of what is shown, the charts, the table.
-import { releases, windows } from "./api.js";
-import { choices, download, fill, selection } from "./choices.js";
+// One stream: the numbers that people come for, the choices of what is shown, the chart, the keys, the table.
+import { csvOf, get, rowsOf, streamPath } from "./api.js";
+import { choices, fill, save } from "./choices.js";
 import { BarChart, LineChart } from "./counts.js";
 import { Fading } from "./fading.js";
-import { compact, duration, length, moment, number, period, roughly } from "./words.js";
+import { SearchList, fade, fillNumber, margin } from "./lists.js";
+import { before, firstNumbers, headlineSlots, lengths, pointsOf, ranges, slotNames } from "./slots.js";
+import { called, duration, half, length, lengthSeconds, moment, near, number, period, roughly, zoned } from "./words.js";
 
-const RANGES = [[3600, "1 hour"], [21600, "6 hours"], [86400, "1 day"], [604800, "1 week"], [2592000, "30 days"], [31536000, "1 year"]];
-const PERIODS = [["1h", "per hour", 3600], ["1d", "per day", 86400], ["1w", "per week", 604800]];
 const TOTAL = "total";
-const EVERY_KEY = "\u0000every";
 const MOST_CHIPS = 8;
-const MOST_CHARTS = 24;
-const MOST_TICKS = 20000;
-const MOST_ROWS = 40000;
 const TABLE_ROWS = 50;
 const ANNOUNCE_EVERY = 20000;
+const KEYS_EVERY = 10000;
+const FACTS_EVERY = 5000;
 const byId = (id) => document.getElementById(id);
-const named = (key) => key || "all";
 
 export class StreamView {
-  constructor() {
+  constructor(address) {
+    this.address = address; // the address of a choice of this stream
     this.fading = new Fading();
-    this.announced = 0;
+    this.announced = this.keysRead = this.factsRead = 0;
+    this.keyList = new SearchList({ box: byId("keys").tBodies[0], search: byId("key-search"), note: byId("key-note") }, {
+      named: (key) => key,
+      draw: (key) => this.keyRow(key),
+      fill: (key, row) => this.fillKey(key, row),
+    });
     document.querySelector(".table-view").addEventListener("toggle", () => this.table());
-    byId("download").addEventListener("click", () => this.save());
+    byId("download").addEventListener("click", () => this.download());
   }
 
-  async open(facts, privacy, signal) {
-    Object.assign(this, { facts, signal, rows: [], last: facts.last_start ? Date.parse(facts.last_start) : null });
+  async open(facts, privacy, choice, signal) {
+    Object.assign(this, { facts, signal, rows: [], drawn: null, numbers: {}, reading: null, heard: null });
+    byId("pace").textContent = "";
     byId("stream-name").textContent = facts.name;
     byId("published-words").textContent = facts.levels.length
-      ? `A count of every ${facts.levels.map(length).join(", ")}, each with random noise of its own, some time after it is over. All other numbers here are computed from these.`
-      : `Once per ${duration(facts.tick_seconds)}, the running count plus random noise.`;
-    this.per = TOTAL;
-    this.key = facts.keys[0];
-    this.keyChoice(facts.keys);
-    this.periodChoice();
-    this.rangeChoice();
+      ? `A count of every ${facts.levels.map(({ per }) => length(per)).join(", ")}, each with random noise of its own, some time after it is over. All other numbers here are computed from these.`
+      : `Once per ${duration(facts.tick_seconds)}, the running count plus random noise. A day is the difference of two counts, so its band is wide.`;
+    byId("key-part").hidden = facts.keys.length < 2;
     this.fading.show(privacy, facts, signal);
-    await this.load();
+    const shown = this.choose(choice);
+    this.keyList.show(facts.keys.length < 2 ? [] : facts.keys);
+    this.fillKey(null, byId("keys").querySelector(".together tr"));
+    await shown;
   }
 
-  /* total, and the windows that are at least two ticks long and made of whole ticks */
-  periodChoice() {
-    const { tick_seconds: tick } = this.facts;
-    const fits = PERIODS.filter(([, , length]) => length > tick && length % tick === 0);
-    choices(byId("periods"), "period", [[TOTAL, "total"], ...fits.map(([value, words]) => [value, words])], this.per, (value) => {
-      this.per = value;
-      this.rangeChoice();
-      this.load();
-    });
+  /* Show what an address asks for; what it leaves open, or what is not there, is as at the beginning. */
+  choose({ key, per, range }) {
+    const { facts } = this;
+    const first = facts.default_per === TOTAL ? headlineSlots(facts).open ?? TOTAL : facts.default_per;
+    this.offered = [...lengths(facts), TOTAL];
+    this.key = facts.keys.includes(key) && facts.keys.length > 1 ? key : null;
+    this.per = this.offered.includes(per) ? per : first;
+    this.wantedRange = range ?? null;
+    const go = (change) => { location.hash = this.address({ key: this.key, per: this.per === first ? null : this.per, range: this.wantedRange, ...change }); };
+    this.keyAddress = (name) => this.address({ key: name, per: this.per === first ? null : this.per, range: this.wantedRange });
+    const words = (each) => (each === TOTAL ? "total" : `per ${length(each)}`);
+    const lived = (Date.parse(facts.published_through) - Date.parse(facts.first_start)) / 1000;
+    const sensible = this.offered.filter((each) => each === TOTAL || each === this.per || each === first || 2 * lengthSeconds(each) <= lived);
+    choices(byId("periods"), "period", sensible.map((each) => [each, words(each)]), this.per, (value) => go({ per: value === first ? null : value, range: null }));
+    this.rangeChoice(go);
+    const chips = facts.keys.length > 1 && facts.keys.length <= MOST_CHIPS;
+    byId("key-chips").hidden = !chips;
+    const options = [["", facts.keys.length > 2 ? `all ${facts.keys.length} together` : "both together"], ...facts.keys.map((each) => [`=${each}`, each])];
+    choices(byId("key-chips"), "key", chips ? options : [], this.key === null ? "" : `=${this.key}`, (value) => go({ key: value ? value.slice(1) : null }));
+    byId("key-jump-part").hidden = facts.keys.length <= MOST_CHIPS;
+    byId("key-shown").textContent = this.key ?? `all ${number(facts.keys.length)} together`;
+    for (const row of byId("keys").rows) row.classList.toggle("chosen", row.dataset.key === (this.key === null ? "" : `=${this.key}`));
+    byId("keys").querySelector(".together a").href = this.keyAddress(null);
+    for (const link of byId("keys").querySelectorAll("tbody:not(.together) a")) link.href = this.keyAddress(link.textContent);
+    return this.load();
   }
 
-  keyChoice(keys) {
-    byId("keys").hidden = keys.length < 2;
-    const options = [...keys.map((key) => [key, named(key)]), [EVERY_KEY, keys.length > MOST_CHARTS ? `first ${MOST_CHARTS} keys` : "all keys"]];
-    const chosen = (value) => { this.key = value; this.load(); };
-    (keys.length <= MOST_CHIPS ? choices : selection)(byId("keys"), keys.length <= MOST_CHIPS ? "key" : "Key", options, this.key, chosen);
+  rangeChoice(go) {
+    const { offered, first } = ranges(this.per, this.facts);
+    this.range = (offered.find(([name]) => name === this.wantedRange) ?? offered.find(([name]) => name === first) ?? ["all", this.facts.tick_seconds]);
+    const words = (name) => ({ all: "all", "7d": "1 week", "30d": "30 days", "90d": "90 days" }[name] ?? length(name).replace(/^(?=[a-z])/, "1 "));
+    choices(byId("ranges"), "range", offered.map(([name]) => [name, words(name)]), this.range[0], (value) => go({ range: value === first ? null : value }));
   }
 
-  /* Ranges that hold from a dozen to some thousand of what is counted. */
-  rangeChoice() {
-    const step = this.step();
-    const least = this.per === TOTAL ? 12 : 4;
-    const fits = ([length]) => length / step >= least && length / this.facts.tick_seconds <= MOST_TICKS;
-    const whole = this.facts.first_start && this.last - Date.parse(this.facts.first_start) > MOST_TICKS * this.facts.tick_seconds * 1000;
-    const ranges = [...RANGES.filter(fits), [null, whole ? `last ${number(MOST_TICKS)} ticks` : "all"]];
-    this.range = (ranges.find(([length]) => length && length / step >= (this.per === TOTAL ? 100 : 7)) ?? ranges[0])[0];
-    choices(byId("ranges"), "range", ranges.map(([length, label]) => [String(length), label]), String(this.range), (value) => {
-      this.range = value === "null" ? null : Number(value);
-      this.load();
-    });
-  }
+  get who() { return this.key !== null ? { key: this.key } : this.facts.keys.length > 1 ? { together: "true" } : { key: this.facts.keys[0] }; }
 
-  step() { return PERIODS.find(([value]) => value === this.per)?.[2] ?? this.facts.tick_seconds; }
-
-  shownKeys() { return this.key === EVERY_KEY ? this.facts.keys.slice(0, MOST_CHARTS) : [this.key]; }
-
-  from() {
-    const begin = this.facts.first_start ? Date.parse(this.facts.first_start) : 0;
-    if (this.last === null) return begin;
-    const { tick_seconds: tick, keys } = this.facts;
-    const most = this.key === EVERY_KEY && this.per === TOTAL ? Math.floor(MOST_ROWS / Math.min(keys.length, MOST_CHARTS)) : MOST_TICKS;
-    return Math.max(begin, this.last - 1000 * Math.min(this.range ?? Infinity, most * tick));
+  /* Where the rows of the chart come from. */
+  get question() {
+    if (this.per === TOTAL) return ["total", { at: [...pointsOf(this.range[1], this.facts), this.facts.published_through].join(","), ...this.who }];
+    const from = this.range[0] === "all" ? {} : { since: before(this.facts, this.range[1]) };
+    return ["figures", { per: this.per, ...from, ...this.who }];
   }
 
   async load() {
-    const wanted = `${this.key}/${this.range}/${this.per}`;
-    this.wanted = wanted;
-    if (this.last !== null) {
-      const before = this.last;
-      const found = await this.read(new Date(this.from()).toISOString(), new Date(before + 1000).toISOString());
-      if (this.wanted !== wanted) return;
-      const keys = new Set(this.shownKeys());
-      const later = this.per === TOTAL ? this.rows.filter((row) => keys.has(row.key) && row.time > before) : [];
-      const timed = found.filter((row) => keys.has(row.key)).map((row) => ({ ...row, time: Date.parse(row.start), ...(row.end ? { stop: row.end, end: Date.parse(row.end) } : {}) }));
-      this.rows = [...timed, ...later];
+    const { facts, signal } = this;
+    if (facts.published_through) {
+      const asked = this.reading = {};
+      const { wide } = headlineSlots(facts);
+      const [numbers, [wider], [total], rows] = await Promise.all([
+        firstNumbers(facts, this.who, signal),
+        wide ? rowsOf(facts.name, "so-far", { per: wide, ...this.who }, signal) : [],
+        rowsOf(facts.name, "total", this.who, signal),
+        rowsOf(facts.name, ...this.question, signal),
+      ]);
+      if (this.reading !== asked) return;
+      this.reading = null;
+      this.numbers = { ...numbers, wide: wider, total };
+      this.rows = this.per === TOTAL ? rows.map((row) => ({ ...row, time: row.end })) : rows;
     }
     this.paint();
   }
 
-  /* All keys in one go where they are few, otherwise one by one. */
-  async read(since, until) {
-    const ask = (query) => (this.per === TOTAL
-      ? releases(this.facts.name, { ...query, since, until }, this.signal)
-      : windows(this.facts.name, { ...query, since, per: this.per }, this.signal));
-    if (this.key === EVERY_KEY && this.facts.keys.length <= MOST_CHARTS) return ask({});
-    return (await Promise.all(this.shownKeys().map((key) => ask({ key })))).flat();
+  /* Something was published: read it. While a reading runs, the newest waits. */
+  async published(through) {
+    const first = !this.facts.published_through;
+    this.pace(Date.parse(through));
+    this.facts.published_through = through;
+    if (this.busy) { this.again = through; return; }
+    this.busy = true;
+    try {
+      if (first || (this.fading.isPast(through) && Date.now() - this.factsRead > FACTS_EVERY)) {
+        this.factsRead = Date.now();
+        Object.assign(this.facts, await get(streamPath(this.facts.name), this.signal));
+        this.fading.schedule(this.facts);
+        if (first) await this.choose({ key: this.key, per: this.per, range: this.wantedRange });
+      }
+      await this.load();
+      if (Date.now() - this.keysRead > KEYS_EVERY) {
+        this.keysRead = Date.now();
+        this.fillKey(null, byId("keys").querySelector(".together tr"));
+        this.keyList.refresh();
+      }
+    } catch (error) {
+      if (error.name !== "AbortError") console.info("not read, the next publication is", error.message);
+    } finally {
+      this.busy = false;
+    }
+    if (this.again) { const next = this.again; this.again = null; this.published(next); }
   }
 
-  tick(tick) {
-    const time = Date.parse(tick.start);
-    if (this.last !== null && time <= this.last) return;
-    const first = this.last === null;
-    this.last = time;
-    this.facts.first_start ??= tick.start;
-    if (first) this.rangeChoice();
-    if (this.per === TOTAL) {
-      const keys = new Set(this.shownKeys());
-      this.rows.push(...tick.releases.filter((row) => keys.has(row.key)).map((row) => ({ ...row, start: tick.start, time })));
-      this.paint();
-    } else if (!this.reloading) {
-      this.reloading = setTimeout(() => { this.reloading = null; this.load(); }, 1000);
-    }
+  /* Say so where the clock of the service is not that of whoever looks: a demonstration, or a mistake. */
+  pace(through) {
+    const now = Date.now();
+    this.heard ??= { now, through };
+    if (now === this.heard.now || Math.abs(Date.parse(this.facts.open_start) - now) < 2 * Math.max(86400, this.facts.tick_seconds) * 1000) return;
+    const speed = (through - this.heard.through) / (now - this.heard.now);
+    byId("pace").textContent = `another clock than yours${speed > 2 ? `: ${number(Number(speed.toPrecision(2)))} × as fast` : ""}`;
   }
 
   paint() {
-    const from = this.from();
-    if (this.per === TOTAL) this.rows = this.rows.filter((row) => row.time >= from);
-    const groups = new Map(this.shownKeys().map((key) => [key, []]));
-    for (const row of this.rows) groups.get(row.key)?.push(row);
-    this.charts(groups, from);
-    this.headline(groups);
+    this.headline();
+    this.chart();
     this.table();
   }
 
-  charts(groups, from) {
-    const kind = `${this.key === EVERY_KEY ? "every" : "one"}/${this.per === TOTAL}/${[...groups.keys()].join("\u0000")}`;
-    if (this.drawn !== `${this.facts.name}/${kind}`) {
-      this.drawn = `${this.facts.name}/${kind}`;
-      const Kind = this.per === TOTAL ? LineChart : BarChart;
-      const every = this.key === EVERY_KEY;
-      byId("count-chart").hidden = every;
-      byId("multiples").hidden = !every;
-      const what = this.per === TOTAL ? "Chart of the published count" : "Chart of the count of each window";
-      this.shown = new Map([...groups.keys()].map((key) => [key, every
-        ? new Kind(this.multiple(key), `${what}, ${named(key)}`, true)
-        : new Kind(byId("count-chart"), what, false)]));
-      const kept = new Set([...this.shown.values()].map((chart) => chart.figure));
-      byId("multiples").replaceChildren(...(every ? [...kept].map((figure) => figure.parentElement) : []));
-    }
-    const spans = this.rows.flatMap((row) => [row.time, row.end ?? row.time]);
-    const begin = this.per === TOTAL ? from : spans.reduce((least, each) => Math.min(least, each), Infinity);
-    const end = this.per === TOTAL ? Math.max(this.last ?? 0, from + 1000) : spans.reduce((most, each) => Math.max(most, each), -Infinity);
-    const frame = Number.isFinite(begin) ? { from: begin, to: end } : { from: 0, to: 1 };
-    for (const [key, rows] of groups) {
-      this.shown.get(key).show(rows, { ...frame, tickSeconds: this.facts.tick_seconds, zone: this.facts.zone });
-      const latest = rows.at(-1);
-      const words = this.shown.get(key).figure.parentElement.querySelector(".latest");
-      if (words && this.key === EVERY_KEY) words.textContent = latest ? `${number(latest.value)} ± ${compact(half(latest))}` : "–";
-    }
-    byId("legend").classList.toggle("bars", this.per !== TOTAL);
-    byId("band-words").textContent = this.per === TOTAL ? "the true count lies in the band 95 % of the time" : "the true count lies on the whisker 95 % of the time; a count may be below zero";
-    byId("line-words").textContent = this.per === TOTAL ? "published count" : "count of a window; pale: not complete";
-  }
-
-  multiple(key) {
-    const box = document.createElement("div");
-    const button = Object.assign(document.createElement("button"), { type: "button", className: "multiple-title" });
-    const [name, latest] = [document.createElement("span"), document.createElement("span")];
-    [name.textContent, latest.className] = [named(key), "latest"];
-    button.append(name, latest);
-    button.addEventListener("click", () => { this.key = key; this.keyChoice(this.facts.keys); this.load(); });
-    const figure = document.createElement("figure");
-    figure.className = "chart small";
-    box.append(button, figure);
-    return figure;
-  }
-
-  headline(groups) {
-    const empty = this.last === null;
+  headline() {
+    const { facts, numbers } = this;
+    const { zone, tick_seconds: tick } = facts;
+    const empty = !facts.published_through;
     byId("empty").hidden = !empty;
-    byId("legend").classList.toggle("pale", empty);
-    const { tick_seconds: tick, zone } = this.facts;
+    for (const id of ["others", "legend", "more"]) byId(id).hidden = empty;
+    const { open, last } = headlineSlots(facts);
+    const shown = open ? numbers.open : numbers.total;
+    const [openName, lastName] = slotNames(facts);
+    fillNumber(byId("first"), shown, zone, openName);
+    if (!open) byId("first").querySelector(".label").textContent = openName;
+    byId("value").style.setProperty("min-width", `${number(numbers.last?.value ?? 0).length}ch`); // today gets as long as yesterday
+    const through = Date.parse(facts.published_through);
     if (empty) {
-      const due = Date.parse(this.facts.open_start) + tick * 1000;
-      byId("empty-words").textContent = `The first count is published when the first ${duration(tick)} ends, at ${moment(due, tick % 86400 ? tick : 3600, zone)}, in about ${roughly(Math.max(1, (due - Date.now()) / 1000) > tick ? tick : Math.max(1, (due - Date.now()) / 1000))}. Nothing is shown before.`;
-      [byId("value").textContent, byId("margin").textContent, byId("as-of").textContent] = ["–", "", "no tick has ended yet"];
+      const due = Date.parse(facts.open_start) + tick * 1000;
+      byId("as-of").textContent = "nothing is published yet";
+      byId("empty-words").textContent = `The first figure is that of the first ${duration(tick)}. It comes ${near(due, zone)} ${zoned(zone)}, in about ${roughly(Math.min(tick, Math.max(1, (due - Date.now()) / 1000)))}. Nothing is shown before.`;
       return;
     }
-    const ended = moment(this.last + tick * 1000, tick, zone);
-    if (this.key === EVERY_KEY) {
-      const many = this.facts.keys.length;
-      [byId("value").textContent, byId("margin").textContent] = [`${number(many)} keys`, ""];
-      byId("as-of").textContent = `as of ${ended}${many > MOST_CHARTS ? `; the first ${MOST_CHARTS} are shown` : ""}`;
-      return;
-    }
-    const latest = groups.get(this.key).at(-1);
-    if (!latest) return;
-    byId("value").textContent = number(latest.value);
-    byId("margin").textContent = `± ${number(half(latest))}`;
-    byId("as-of").textContent = this.per === TOTAL
-      ? `as of ${ended}, released every ${duration(tick)}`
-      : `${period(latest.time, latest.end, zone)}${latest.partial ? `, so far (${ended})` : ""}`;
-    byId("value").style.setProperty("font-size", latest.value > 1e7 ? "clamp(2.2rem, 1.4rem + 4vw, 4.4rem)" : "");
-    if (Date.now() - this.announced > ANNOUNCE_EVERY) {
+    byId("as-of").textContent = shown
+      ? `${number(shown.low)} to ${number(shown.high)} with 95 %\ncounted until ${near(through, zone)} ${zoned(zone)}`
+      : `the first figure comes ${near(through + tick * 1000, zone)} ${zoned(zone)}`;
+    byId("last-part").hidden = byId("wide-part").hidden = byId("total-part").hidden = !open;
+    if (!open) return;
+    fillNumber(byId("last-part"), numbers.last, zone, lastName);
+    byId("last-words").textContent = numbers.last ? this.sharper(numbers.last, last) : "nothing yet";
+    fillNumber(byId("wide-part"), numbers.wide, zone, "");
+    byId("wide-words").textContent = numbers.wide ? `since ${period(numbers.wide.time, numbers.wide.time + 86400000, zone)}` : "nothing yet";
+    fade(byId("total-part").querySelector(".value"), number(numbers.total.value));
+    fade(byId("total-part").querySelector(".margin"), margin(numbers.total));
+    byId("total-words").textContent = `since ${moment(numbers.total.time, 86400, zone)}`;
+    if (shown && Date.now() - this.announced > ANNOUNCE_EVERY) {
       this.announced = Date.now();
-      byId("announcer").textContent = `${named(this.key) === "all" ? this.facts.name : this.key}: ${number(latest.value)}, plus or minus ${number(half(latest))}`;
+      byId("announcer").textContent = `${this.key ?? facts.name}, ${called(shown, zone)}: ${number(shown.value)}, plus or minus ${number(half(shown))}`;
     }
+  }
+
+  /* The status of a figure, and when it gets sharper. */
+  sharper(row, per) {
+    const stages = this.facts.levels.find((level) => level.per === per)?.stages ?? [];
+    const next = stages.find((stage) => row.end + stage.lag_seconds * 1000 > Date.parse(this.facts.published_through));
+    return next ? `${row.status}, ${next.status} ${near(row.end + next.lag_seconds * 1000, this.facts.zone)}` : row.status;
+  }
+
+  chart() {
+    const total = this.per === TOTAL;
+    if (this.drawn !== total) {
+      this.drawn = total;
+      this.shown = total ? new LineChart(byId("count-chart"), "Chart of the total") : new BarChart(byId("count-chart"), "Chart of counts");
+    }
+    const { rows, facts } = this;
+    this.shown.name = total ? "Chart of the total" : `Chart of counts per ${length(this.per)}`;
+    this.shown.show(rows, { from: rows[0]?.time ?? 0, to: rows.at(-1)?.end ?? 1, tickSeconds: facts.tick_seconds, zone: facts.zone });
+    byId("legend").dataset.kind = total ? "line" : facts.levels.some((level) => level.per === this.per && level.stages.some((stage) => stage.status === "revised")) ? "stages" : "bars";
   }
 
   table() {
     if (!document.querySelector(".table-view").open) return;
-    const { tick_seconds: tick, zone } = this.facts;
-    const when = (row) => (this.per === TOTAL ? moment(row.time, tick, zone) : `${period(row.time, row.end, zone)}${row.partial ? " (not complete)" : ""}`);
-    fill(byId("release-table"), this.rows.slice(-TABLE_ROWS).reverse().map((row) => [when(row), named(row.key), number(row.value), number(row.low), number(row.high)]));
+    const when = (row) => (this.per === TOTAL ? moment(row.time, this.facts.tick_seconds, this.facts.zone) : period(row.time, row.end, this.facts.zone));
+    fill(byId("figure-table"), this.rows.slice(-TABLE_ROWS).reverse().map((row) => [when(row), number(row.value), number(row.low), number(row.high), row.partial ? "not over" : row.status]));
   }
 
-  save() {
-    const total = this.per === TOTAL;
-    const header = ["stream", "start", ...(total ? [] : ["end"]), "key", "value", "low", "high", ...(total ? [] : ["status", "partial", "published"])];
-    const lines = this.rows.map((row) => [this.facts.name, row.start, ...(total ? [] : [row.stop]), row.key, row.value, row.low, row.high, ...(total ? [] : [row.status, row.partial, row.published])]);
-    download(`${this.facts.name.replace(/[^\w.-]+/g, "-")}-${total ? "totals" : this.per}.csv`, header, lines);
+  keyRow(key) {
+    const row = byId("keys").querySelector(".together tr").cloneNode(true);
+    row.dataset.key = `=${key}`;
+    row.classList.toggle("chosen", key === this.key);
+    Object.assign(row.querySelector("a"), { textContent: key, href: this.keyAddress(key) });
+    for (const each of row.querySelectorAll(".value, .margin")) each.textContent = "";
+    return row;
+  }
+
+  /* The numbers of a key, or of all together, in its row. */
+  async fillKey(key, row) {
+    const { facts, signal } = this;
+    if (facts.keys.length < 2) return;
+    const found = await firstNumbers(facts, key === null ? { together: "true" } : { key }, signal).catch(() => null);
+    if (!found || signal.aborted) return;
+    const [, open, last] = row.cells;
+    const { zone } = facts;
+    for (const [cell, each] of [[open, found.open], [last, found.last]]) {
+      fade(cell.querySelector(".value"), each ? number(each.value) : "–");
+      fade(cell.querySelector(".margin"), margin(each));
+    }
+    const names = slotNames(facts);
+    const heads = byId("keys").tHead.rows[0].cells;
+    [found.open, found.last].forEach((each, index) => { heads[index + 1].textContent = each ? called(each, zone) : names[index]; });
+  }
+
+  async download() {
+    const [route, query] = this.question;
+    const name = [this.facts.name, this.key, this.per].filter(Boolean).join("-").replace(/[^\w.-]+/g, "-");
+    save(`${name}.csv`, "text/csv", await csvOf(this.facts.name, route, query, this.signal));
   }
 }
-
-const half = (row) => Math.round((row.high - row.low) / 2);

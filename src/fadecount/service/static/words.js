@@ -3,6 +3,7 @@ const whole = new Intl.NumberFormat("en", { maximumFractionDigits: 0 });
 const short = new Intl.NumberFormat("en", { notation: "compact", maximumFractionDigits: 1 });
 export const number = (value) => whole.format(value).replace("-", "−");
 export const compact = (value) => short.format(value).replace("-", "−");
+export const half = (row) => Math.round((row.high - row.low) / 2);
 
 const UNITS = [["year", 31536000], ["month", 2592000], ["week", 604800], ["day", 86400], ["hour", 3600], ["minute", 60], ["second", 1]];
 
@@ -13,18 +14,20 @@ export function duration(seconds) {
   return `${seconds} seconds`;
 }
 
-/* The length of a level, such as 20m or 1mo, in words. */
+/* A length such as 20m or 1mo: in seconds, and in words. */
+const LETTERS = { s: ["second", 1], m: ["minute", 60], h: ["hour", 3600], d: ["day", 86400], w: ["week", 604800], mo: ["month", 2592000], y: ["year", 31536000] };
+const parts = (text) => /^(\d+)(mo|[smhdwy])$/.exec(text);
+export const lengthSeconds = (text) => Number(parts(text)[1]) * LETTERS[parts(text)[2]][1];
 export function length(text) {
-  const [, count, unit] = /^(\d+)(mo|[smhdy])$/.exec(text);
-  const name = { s: "second", m: "minute", h: "hour", d: "day", mo: "month", y: "year" }[unit];
-  return count === "1" ? name : `${count} ${name}s`;
+  const [, count, unit] = parts(text);
+  return count === "1" ? LETTERS[unit][0] : `${count} ${LETTERS[unit][0]}s`;
 }
 
 /* About how long until something: one unit, rounded up. */
 export function roughly(seconds) {
-  for (const [name, length] of UNITS) {
-    if (seconds >= length) {
-      const count = Math.ceil(seconds / length);
+  for (const [name, each] of UNITS) {
+    if (seconds >= each) {
+      const count = Math.ceil(seconds / each);
       return `${count} ${name}${count === 1 ? "" : "s"}`;
     }
   }
@@ -39,47 +42,77 @@ const PARTS = {
   day: { day: "numeric", month: "short" },
   date: { weekday: "short", day: "numeric", month: "short", year: "numeric" },
   month: { month: "short", year: "numeric" },
+  year: { year: "numeric" },
+  numbers: { hourCycle: "h23", year: "numeric", month: "numeric", day: "numeric", hour: "numeric", minute: "numeric", second: "numeric" },
 };
 const made = new Map();
-function format(kind, zone, milliseconds) {
+function formatter(kind, zone) {
   const name = `${kind} ${zone}`;
-  if (!made.has(name)) made.set(name, new Intl.DateTimeFormat("en-GB", { ...PARTS[kind], timeZone: zone ?? "UTC", hour12: false }));
-  return made.get(name).format(milliseconds);
+  if (!made.has(name)) made.set(name, new Intl.DateTimeFormat("en-GB", { hour12: false, ...PARTS[kind], timeZone: zone ?? "UTC" }));
+  return made.get(name);
 }
-const zoned = (zone) => (!zone || zone === "UTC" ? "UTC" : zone.replaceAll("_", " "));
+const format = (kind, zone, milliseconds) => formatter(kind, zone).format(milliseconds);
+export const zoned = (zone) => (!zone || zone === "UTC" ? "UTC" : `${zone.split("/").at(-1).replaceAll("_", " ")} time`);
+const clock = (milliseconds, zone) => format(milliseconds % 60000 ? "seconds" : "clock", zone, milliseconds);
 
 export const moment = (milliseconds, tickSeconds, zone) => tickSeconds % 86400 === 0
   ? format("date", zone, milliseconds)
   : `${format(tickSeconds % 60 ? "exact" : "full", zone, milliseconds)} ${zoned(zone)}`;
 
-/* A window from one time to another: an hour, a day, a week. */
+/* By how much clocks in a zone are ahead of UTC at a time, in milliseconds. */
+export function offset(time, zone) {
+  if (!zone || zone === "UTC") return 0;
+  const found = Object.fromEntries(formatter("numbers", zone).formatToParts(time).map(({ type, value }) => [type, Number(value)]));
+  return Date.UTC(found.year, found.month - 1, found.day, found.hour, found.minute, found.second) - Math.floor(time / 1000) * 1000;
+}
+
+const dayNumber = (time, zone) => Math.floor((time + offset(time, zone)) / 86400000);
+
+/* A time near now, such as "15:00" or "tomorrow 01:00"; the clock is that of whoever looks. */
+export function near(time, zone) {
+  const days = dayNumber(time, zone) - dayNumber(Date.now(), zone);
+  if (Math.abs(days) > 200) return format("full", zone, time);
+  return `${{ 0: "", 1: "tomorrow", "-1": "yesterday" }[days] ?? format("day", zone, time)} ${clock(time, zone)}`.trim();
+}
+
+/* A slot of time: an hour, a day, a week, a month, a year. */
 export function period(from, to, zone) {
-  if (to - from < 72000000) return `${format("full", zone, from)} to ${format("clock", zone, to)} ${zoned(zone)}`;
-  if (to - from < 100000000) return format("date", zone, from);
+  const days = (to - from) / 86400000;
+  if (days < 0.8) return `${format("day", zone, from)}, ${clock(from, zone)} to ${clock(to, zone)}`;
+  if (days < 1.2) return format("date", zone, from);
+  if (days > 27 && days < 32) return format("month", zone, from);
+  if (days > 360 && days < 367) return format("year", zone, from);
   return `${format("day", zone, from)} to ${format("date", zone, to - 1)}`;
+}
+
+/* What people call a slot that they look at now: "Today so far", "Yesterday", or its date. */
+export function called({ time, end, partial }, zone, now = Date.now()) {
+  const days = (end - time) / 86400000;
+  const unit = days > 0.8 && days < 1.2 ? "day" : days > 27 && days < 32 ? "month" : days > 360 && days < 367 ? "year" : null;
+  if (unit && time <= now && now < end) return `${unit === "day" ? "Today" : `This ${unit}`} so far`;
+  if (unit && end <= now && now < 2 * end - time) return unit === "day" ? "Yesterday" : `Last ${unit}`;
+  return `${period(time, end, zone)}${partial ? ", so far" : ""}`;
 }
 
 /* Round moments for an axis from one time to another, at most `most` of them. */
 export function timeTicks(from, to, most, zone) {
-  const steps = [1, 5, 15, 30, 60, 300, 900, 1800, 3600, 10800, 21600, 43200, 86400, 172800, 345600, 604800, 1209600, 2592000, 7776000, 31536000];
-  const span = (to - from) / 1000;
-  const step = (steps.find((each) => span / each <= most) ?? 315360000) * 1000;
-  const kind = step < 60000 ? "seconds" : step < 86400000 ? "clock" : step < 2592000000 ? "day" : "month";
-  const shift = offset(from, zone);
+  const steps = [1, 5, 15, 30, 60, 300, 900, 1800, 3600, 10800, 21600, 43200, 86400, 172800, 345600, 604800, 1209600];
+  const step = steps.find((each) => (to - from) / 1000 / each <= most) * 1000;
   const ticks = [];
-  for (let at = Math.ceil((from + shift) / step) * step - shift; at <= to; at += step) {
-    const midnight = step < 86400000 && (at + shift) % 86400000 === 0;
-    ticks.push({ at, label: format(midnight ? "day" : kind, zone, at) });
+  const add = (local, kind) => {
+    const at = local - offset(local - offset(local, zone), zone);
+    if (at >= from && at <= to) ticks.push({ at, label: format(kind, zone, at) });
+  };
+  const first = from + offset(from, zone);
+  if (step) {
+    const kind = step < 60000 ? "seconds" : step < 86400000 ? "clock" : "day";
+    for (let local = Math.ceil(first / step) * step; local <= to + offset(to, zone); local += step) add(local, local % 86400000 ? kind : "day");
+    return ticks;
   }
+  const months = [1, 2, 3, 6, 12, 24, 60, 120, 600].find((each) => (to - from) / 2592e6 / each <= most) ?? 1200;
+  const begin = new Date(first);
+  for (let month = begin.getUTCFullYear() * 12; month <= new Date(to).getUTCFullYear() * 12 + 12; month += months) add(Date.UTC(Math.floor(month / 12), month % 12, 1), months % 12 ? "month" : "year");
   return ticks;
-}
-
-/* By how much clocks in a zone are ahead of UTC at a time, in milliseconds. */
-function offset(time, zone) {
-  if (!zone || zone === "UTC") return 0;
-  const parts = Object.fromEntries(new Intl.DateTimeFormat("en-GB", { timeZone: zone, hourCycle: "h23", year: "numeric", month: "numeric", day: "numeric", hour: "numeric", minute: "numeric", second: "numeric" })
-    .formatToParts(time).map(({ type, value }) => [type, Number(value)]));
-  return Date.UTC(parts.year, parts.month - 1, parts.day, parts.hour, parts.minute, parts.second) - Math.floor(time / 1000) * 1000;
 }
 
 export function roundTicks(low, high, most) {

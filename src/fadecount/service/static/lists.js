@@ -1,0 +1,62 @@
+// Long lists: a search narrows them, and rows get their numbers when they are seen.
+import { called, half, number } from "./words.js";
+
+const MOST_DRAWN = 200;
+const SEARCH_FROM = 9;
+
+export class SearchList {
+  /* `draw(item)` makes a row, `fill(item, row)` puts its numbers in, `named(item)` is what a search looks at. */
+  constructor({ box, search, note }, { draw, fill, named }) {
+    Object.assign(this, { box, search, note, draw, fill, named, items: [], rows: new Map() });
+    search.addEventListener("input", () => this.narrow());
+    this.watcher = new IntersectionObserver((seen) => {
+      for (const { target, isIntersecting } of seen) {
+        const row = this.rows.get(target);
+        if (!row) continue;
+        row.seen = isIntersecting;
+        if (isIntersecting) this.fill(row.item, target);
+      }
+    }, { rootMargin: "200px" });
+  }
+
+  show(items) {
+    this.items = items;
+    this.search.value = "";
+    this.search.parentElement.hidden = items.length < SEARCH_FROM;
+    this.narrow();
+  }
+
+  narrow() {
+    const wanted = this.search.value.trim().toLowerCase();
+    const found = this.items.filter((item) => this.named(item).toLowerCase().includes(wanted));
+    this.watcher.disconnect();
+    this.rows = new Map(found.slice(0, MOST_DRAWN).map((item) => [this.draw(item), { item, seen: false }]));
+    this.box.replaceChildren(...this.rows.keys());
+    for (const row of this.rows.keys()) this.watcher.observe(row);
+    const left = found.length - this.rows.size;
+    this.note.textContent = left ? `${number(left)} more: search for them.` : found.length ? "" : "None has such a name.";
+  }
+
+  /* Read the numbers of what is seen once more. */
+  refresh() {
+    for (const [element, { item, seen }] of this.rows) if (seen) this.fill(item, element);
+  }
+}
+
+/* New words fade in where the old ones were. */
+export function fade(element, words) {
+  if (element.textContent === words) return;
+  const first = element.textContent === "" || element.textContent === "–";
+  element.textContent = words;
+  if (!first && !matchMedia("(prefers-reduced-motion: reduce)").matches) element.animate([{ opacity: 0.2 }, { opacity: 1 }], 350);
+}
+
+export const margin = (row) => (row ? `± ${number(half(row))}` : "");
+
+/* The parts of a number with its name: [name, value, margin] in an element with such children. */
+export function fillNumber(element, row, zone, otherwise) {
+  const [label, value, around] = element.querySelectorAll(".label, .value, .margin");
+  label.textContent = row ? called(row, zone) : otherwise;
+  fade(value, row ? number(row.value) : "–");
+  fade(around, margin(row));
+}
