@@ -72,7 +72,7 @@ def test_headings_and_names(visit: Callable[..., Visit]) -> None:
     )
     assert levels[0] == 1 and levels.count(1) == 1
     assert all(after - before <= 1 for before, after in itertools.pairwise(levels))
-    assert page.get_by_role("slider", name="Age of the event").count() == 1
+    assert page.get_by_role("slider", name="Age").count() == 1
     assert page.get_by_role("group", name="Key").get_by_role("radio").count() == 4
     assert page.get_by_role("region", name="Keys and their numbers").count() == 1
     assert page.locator("[aria-live=polite]").count() == 1

@@ -209,7 +209,7 @@ def test_an_old_backup_is_refused_until_its_loss_is_accepted(
     assert main(accept) == 1, "only with --yes"
     assert main([*accept, "--yes"]) == 0
     assert (
-        "Other histories of it: 1. What is lost about an event after a day"
+        "Other histories of it: 1. What is lost about one event, after a day"
         in capsys.readouterr().out
     )
     assert main([*accept, "--yes"]) == 1, "once"

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from dataclasses import replace
 from datetime import datetime
 from zoneinfo import ZoneInfo
 
@@ -82,7 +83,9 @@ def test_no_times_of_visits_lose_more_than_stated(mechanism: fc.mechanisms.Mecha
             fading = FadingCurve(stream=stream, tick_seconds=tick, due=last)
             shown = fading.person(visits, every, during)
             assert mechanism.loss_of(steps, now=last + ahead) <= shown.loss * (1 + 1e-12)
-            by_tick = fading.person(visits, every, during, Unit(of="person", events=5))
+            by_tick = replace(fading, unit=Unit(of="person", events=5)).person(
+                visits, every, during
+            )
             assert mechanism.loss_of(sorted(set(steps)), now=last + ahead) <= by_tick.loss * (
                 1 + 1e-12
             )
@@ -123,13 +126,13 @@ def test_someone_in_every_day_of_a_fortnight_with_a_short_one() -> None:
     fading = FadingCurve(
         stream=StreamLoss(mechanism=mechanism, steps=101), tick_seconds=day, due=100
     )
-    shown = fading.person(99, day, 15 * day, Unit(of="person", events=3)).loss
+    shown = replace(fading, unit=Unit(of="person", events=3)).person(99, day, 15 * day).loss
     assert shown >= math.fsum(mechanism.loss(age) for age in range(days)) * (1 - 1e-12)
 
 
 def test_events_of_a_person_in_one_tick_are_one_unit() -> None:
     fading = curve(fc.Gradual(epsilon=0.1), 5, 86400)
-    often = fading.person(24, 86400, 10 * 86400, Unit(of="person", events=5)).loss
+    often = replace(fading, unit=Unit(of="person", events=5)).person(24, 86400, 10 * 86400).loss
     daily = fading.person(1, 86400, 10 * 86400).loss
     assert often == pytest.approx(daily + 5 * fading.mechanism.loss(0)), (
         "ten days reach into eleven ticks"

@@ -261,6 +261,8 @@ def _curve(arguments: argparse.Namespace) -> None:
     for row in rows:
         shown = f"{age_name(row['age'], tick):>24}  at most {rounded_up(row['loss'], 4)}"
         print(f"{shown}  {row['cause']}")
+    if status.description.unit.per == "1d":
+        print("for one person's day; ages count from its start")
 
 
 def _export(arguments: argparse.Namespace) -> None:
@@ -373,9 +375,10 @@ def _accept_history(arguments: argparse.Namespace) -> None:
             store.accept_histories(arguments.name, arguments.other_histories)
         status = reader.status(arguments.name)
     day = max(1, UNITS["d"] // status.description.ticks.tick_seconds)
+    unit = status.description.unit.text
     print(
         f"{arguments.name} goes on. Other histories of it: {len(status.forks)}. What is lost about"
-        f" an event after a day: at most ε = {shown_loss(status.loss.at_age(day).epsilon)}; with"
+        f" {unit}, after a day: at most ε = {shown_loss(status.loss.at_age(day).epsilon)}; with"
         f" this history alone it was at most {shown_loss(before.at_age(day).epsilon)}."
     )
 

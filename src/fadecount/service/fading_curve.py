@@ -40,6 +40,7 @@ class FadingCurve:
     stream: StreamLoss
     tick_seconds: int
     due: int | None = None
+    unit: Unit = ONE_EVENT
 
     @property
     def mechanism(self) -> Mechanism:
@@ -52,8 +53,8 @@ class FadingCurve:
         return self.stream.ahead(self.due)
 
     def loss(self, age_seconds: float) -> Loss:
-        """The loss of an event that happened that long ago, for the worst moment within its tick:
-        rounded up to whole ticks.
+        """The loss of a unit of that age, for the worst moment within its tick: rounded up to whole
+        ticks.
 
         The last tick that is over is at most so many ticks after that of the event, also where
         clocks change: local days that are shorter, even one that is left out, take less than the
@@ -65,9 +66,8 @@ class FadingCurve:
         """The loss at an age, as numbers and in words."""
         label = format_duration(age_seconds)
         loss = self.loss(age_seconds)
-        return stated(
-            f"An event from {label} ago", loss, self.mechanism, age_seconds=age_seconds, age=label
-        )
+        subject = self.unit.ago(label)
+        return stated(subject, loss, self.mechanism, age_seconds=age_seconds, age=label)
 
     def statements(self) -> list[Statement]:
         """The losses at common ages, from one tick on."""
@@ -84,9 +84,7 @@ class FadingCurve:
         ages = sorted({*curve_ages(self.tick_seconds), *causes})
         return [replace(self.statement(age), cause=causes.get(age)) for age in ages]
 
-    def person(
-        self, visits: int, every_seconds: int, during_seconds: int, unit: Unit = ONE_EVENT
-    ) -> Statement:
+    def person(self, visits: int, every_seconds: int, during_seconds: int) -> Statement:
         """The loss of all visits of a person who came up to ``visits`` times in any
         ``every_seconds``, for so long until now.
 
@@ -98,7 +96,7 @@ class FadingCurve:
             during=during_seconds,
             tick_seconds=self.tick_seconds,
             due=self.due,
-            unit=unit,
+            unit=self.unit,
         )
         often = "once" if visits == 1 else f"{visits} times"
         subject = (

@@ -134,7 +134,12 @@ async def get_privacy(context: ReadContext, call: Call) -> Answer:
     stream = await context.stream(call)
     status, ticks = stream.status, stream.ticks
     due = status.step_of(ticks.at(context.clock.now()) - 1)
-    curve = FadingCurve(stream=status.loss, tick_seconds=ticks.tick_seconds, due=due)
+    curve = FadingCurve(
+        stream=status.loss,
+        tick_seconds=ticks.tick_seconds,
+        due=due,
+        unit=status.description.unit,
+    )
     # closing other ticks does not change it
     question = ("curve", curve.stream.histories, curve.ahead, call.query)
     make = partial(_privacy, stream, call.query, curve)
@@ -153,7 +158,7 @@ def _privacy(stream: PublicStream, query: PrivacyQuery, curve: FadingCurve, _: R
         if visits * -(-during // every) > MOST_VISITS:
             detail = f"visits in during must be at most {MOST_VISITS:,}; ask for a shorter time"
             raise bad_request("bad_query", detail)
-        losses = [curve.person(visits, every, during, unit)]
+        losses = [curve.person(visits, every, during)]
         return tagged_json(PrivacyLosses(stream.name, unit.text, losses))
     if query.age is not None:
         losses = [curve.statement(length_of(query.age, "age"))]

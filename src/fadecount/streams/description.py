@@ -79,7 +79,7 @@ class Description:
         if self.unit.of == "event":
             return "one event"
         if self.unit.per == "1d":
-            return f"one person's day ({self.ticks.zone})"
+            return f"one person's day, from its start ({self.ticks.zone})"
         tick = format_duration(self.ticks.tick_seconds)
         return f"one person within a tick of {tick} ({self.ticks.zone})"
 

@@ -146,6 +146,19 @@ class Unit:
         whose = "one person within a tick" if self.per == "tick" else "one person's day"
         return f"{whose}, at most {events}{keys}{',' if keys and amount else ''}{amount}"
 
+    def ago(self, age: str) -> str:
+        """The unit of an age, as the beginning of a sentence. The age of a person's day counts from
+        its start: counted from an event of the day, its loss would be stated too low.
+
+        >>> ONE_EVENT.ago("1 hour"), Unit(of="person", per="1d").ago("1 hour")
+        ('An event from 1 hour ago', "One person's day that began 1 hour ago")
+        """
+        if self.of == "event":
+            return f"An event from {age} ago"
+        if self.per == "tick":
+            return f"All that one person did within a tick, {age} ago"
+        return f"One person's day that began {age} ago"
+
     @property
     def covers(self) -> str:
         """What an interval of figures does not cover, in words."""

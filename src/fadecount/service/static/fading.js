@@ -89,7 +89,6 @@ export class Fading {
       this.slider.value = String(Math.max(0, day));
     }
     const unit = privacy.unit ?? "one event";
-    byId("unit-words").textContent = unit[0].toUpperCase() + unit.slice(1);
     byId("unit-promise").textContent = unit;
     byId("typical-error").textContent = number(privacy.typical_error);
     this.schedule(facts);
@@ -124,7 +123,7 @@ export class Fading {
     const at = Number(this.slider.value);
     const here = this.privacy.curve[at];
     this.chart.resting = at;
-    byId("age-words").textContent = here.age;
+    byId("age-words").textContent = here.subject;
     byId("age-loss").textContent = here.shown;
     this.slider.setAttribute("aria-valuetext", `${here.age} ago: a privacy loss of at most ${here.shown}, at most ${here.sure} sure`);
     byId("meaning").textContent = here.meaning;
@@ -148,8 +147,8 @@ export class Fading {
 
   caption() {
     byId("fading-caption").textContent = this.chart.kind === "guess"
-      ? "How sure a fifty-fifty guess can become, by the age of the event"
-      : "Privacy loss (ε), by the age of the event";
+      ? "How sure a fifty-fifty guess can become, by age"
+      : "Privacy loss (ε), by age";
   }
 
   /* The losses at common ages: those that the stream has reached, and those that come later. */
