@@ -15,7 +15,7 @@ from __future__ import annotations
 import json
 import time
 from abc import abstractmethod
-from collections.abc import Callable, Hashable, Iterator, Sequence
+from collections.abc import Callable, Hashable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from datetime import datetime
 from functools import cached_property
@@ -58,6 +58,7 @@ if TYPE_CHECKING:
     import polars
 
     from fadecount.streams import Reader, Store, Stream, Ticks
+    from fadecount.streams.inputs import Noted
     from fadecount.streams.status import Status
 
     Source: TypeAlias = (
@@ -67,6 +68,8 @@ Row = tuple[int, int, int, bytes]
 """Tick, position of the key, amount, digest of the person."""
 CELLS = 1 << 17
 """Counts (ticks times keys) that a history releases at once."""
+LARGEST_DAY = 1 << 24
+"""Counts (ticks times keys) of a day that are released at once, where the unit is a day."""
 LARGEST_RANGE = 50_000_000
 """The most ticks of a history; more are taken for wrong times."""
 
@@ -410,7 +413,12 @@ class MemoryStream:
         add_up(self._counts, keys, amounts)
         return len(counted)
 
-    def release(self, first_tick: int, inputs: NDArray[np.int64]) -> Iterator[Closed]:
+    def release(
+        self,
+        first_tick: int,
+        inputs: NDArray[np.int64],
+        _persons: Mapping[Noted, int] | None = None,
+    ) -> Iterator[Closed]:
         """Close a tick for each row of ``inputs``, from the open one on; what was added counts in
         the first."""
         begin = first_tick if self.first_tick is None else self.first_tick
@@ -424,7 +432,9 @@ class MemoryStream:
             _calendar(self.description, begin, steps),
         )
         self._counts[:] = 0
-        self._persons.clear()
+        block_of = self.description.block_of
+        if block_of(first_tick) != block_of(first_tick + len(inputs)):
+            self._persons.clear()
         self.first_tick, self.steps, self.open_tick = begin, steps, first_tick + len(inputs)
         for rows in [*public, *(rows for _, rows in waiting)]:
             self._figures.add(rows)
@@ -492,10 +502,15 @@ class StoredStream:
         keys, amounts = (np.array([row[at] for row in rows], dtype=np.int64) for at in (1, 2))
         return self._stream.add_rows(keys, amounts, [row[3] for row in rows], position=where)
 
-    def release(self, first_tick: int, inputs: NDArray[np.int64]) -> Iterator[Closed]:
+    def release(
+        self,
+        first_tick: int,
+        inputs: NDArray[np.int64],
+        persons: Mapping[Noted, int] | None = None,
+    ) -> Iterator[Closed]:
         """Close a tick for each row of ``inputs``, from the open one on; what was added counts in
-        the first."""
-        yield from self._stream.release(first_tick, inputs, noted=self._noted)
+        the first. ``persons`` says what of each is in the day that stays open."""
+        yield from self._stream.release(first_tick, inputs, noted=self._noted, persons=persons)
         self._noted = None if self._noted is None else 0
 
     @property
@@ -570,11 +585,16 @@ class Run(Iterator[Closed]):
         month and after a year."""
         description, loss = self.stream.description, self.stream.loss
         seconds = description.ticks.tick_seconds
+        by_day = description.unit.per == "1d"
         ages = [0, *(max(1, -(-UNITS[unit] // seconds)) for unit in ("mo", "y"))]
+        if by_day:  # a day of 25 hours
+            ages[0] = -(-25 * UNITS["h"] // seconds)
         now, month, year = (shown_loss(loss.at_age(age).epsilon) for age in ages)
+        first = f"{now} by its end" if by_day else f"{now} when it is released"
+        since = " from its start" if by_day else ""
         return (
-            f"privacy loss (ε) for {description.unit.text}: at most {now} when it is released, "
-            f"{month} after a month, {year} after a year; "
+            f"privacy loss (ε) for {description.unit.text}: at most {first}, "
+            f"{month} after a month{since}, {year} after a year; "
             + (NO_GROUP if self.stream.group is None else f"group {self.stream.group.text}")
         )
 
@@ -618,17 +638,43 @@ class _HistoryRun(Run):
         return released
 
     def _published(self) -> Iterator[Closed]:
-        """The ticks in transactions of one size, independent of where the events are."""
+        """The ticks in transactions that do not depend on where the events are."""
         events, width = self._counts, len(self.stream.keys)
-        size, wanted = max(1, CELLS // width), self._range or range(0)  # or they raise
-        for begin in wanted[::size]:
-            rows = np.zeros((min(size, wanted.stop - begin), width), dtype=np.int64)
-            low, high = np.searchsorted(events.ticks, [begin, begin + len(rows)])
+        for part in self._parts(self._range or range(0), width):
+            begin, end = part.start, part.stop
+            rows = np.zeros((len(part), width), dtype=np.int64)
+            low, high = np.searchsorted(events.ticks, [begin, end])
             place = (events.ticks[low:high] - begin, events.keys[low:high])
             add_up(rows, place, events.counts[low:high])
-            yield from self.stream.release(begin, rows)
+            yield from self.stream.release(begin, rows, self._persons_of(part))
             if self._stopped:
                 return
+
+    def _parts(self, wanted: range, width: int) -> Iterator[range]:
+        """Ranges of one size or, where the unit is a person's day, single days: what of persons is
+        in a day that stays open must be noted with its ticks."""
+        size = max(1, CELLS // width)
+        if self.options.person_per == "tick":
+            yield from (wanted[at : at + size] for at in range(0, len(wanted), size))
+            return
+        description, at = self.stream.description, wanted.start
+        if 25 * UNITS["h"] // self.options.ticks.tick_seconds * width > LARGEST_DAY:
+            raise ParameterError(
+                f"ticks of a day times keys must be at most {LARGEST_DAY:,} where the unit is a"
+                " person's day; choose longer ticks or fewer keys"
+            )
+        while at < wanted.stop:
+            following = description.ticks_of(description.block_of(at)).stop
+            yield range(at, min(following, wanted.stop))
+            at = following
+
+    def _persons_of(self, part: range) -> Mapping[Noted, int] | None:
+        """What of persons the part of a day holds, if the day stays open; None where the unit is no
+        day. With it, the part is one transaction."""
+        people, block_of = self._reading.people, self.stream.description.block_of
+        if self.options.person_per == "tick" or people is None:
+            return None
+        return people.in_day(part[-1]) if block_of(part[-1]) == block_of(part.stop) else {}
 
 
 class _LiveRun(Run):

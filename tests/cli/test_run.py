@@ -881,3 +881,44 @@ def test_a_run_tells_its_operator_what_the_figures_leave_out(
         "all in all 2 rows (50 % of those in the range) do not count: figures are that much too"
         " low, and intervals cover the noise only",
     ]
+
+
+def test_the_unit_may_be_a_persons_day(folder: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    """The cap holds over files, and the loss is stated for the day."""
+    hours = [f"2026-03-01T{hour:02}:00,ann" for hour in range(24)]
+    for name, rows in (("morning", hours[:12]), ("evening", hours[12:])):
+        (folder / f"{name}.csv").write_text("\n".join(["at,who", *rows]) + "\n")
+    words = ["--tick", "1h", "--time", "at", "--person", "who", "--per-person", "14/day"]
+    words += ["--state", "state", "--name", "ann", "--per", "total"]
+    first = ["--epsilon", "10000", "--start", "2026-03-01", "--until", "2026-03-01T12:00"]
+    assert main(["run", "morning.csv", *words, *first, "--output", "one.csv"]) == 0
+    said = capsys.readouterr().err
+    assert "privacy loss (ε) for one person's day, at most 14 events: at most" in said
+    assert "by its end" in said and "after a month from its start" in said
+    assert main(["run", "evening.csv", *words, "--until", "2026-03-02", "--output", "two.csv"]) == 0
+    assert "10 rows left out: beyond the cap of their person" in capsys.readouterr().err
+    assert [int(row["value"]) for row in read(folder / "two.csv")] == [13, *[14] * 11]
+    other = [word if word != "14/day" else "14/tick" for word in words]
+    assert main(["run", "evening.csv", *other, "--output", "three.csv"]) == 1
+    assert "must be one person's day, at most 14 events, as" in capsys.readouterr().err
+
+
+def test_distinct_persons_of_each_day(folder: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    rows = [
+        f"2026-03-0{day}T{hour:02}:00,{who}" for day in (1, 2) for hour in (1, 5) for who in "abc"
+    ]
+    (folder / "few.csv").write_text("\n".join(["at,who", *rows, "2026-03-02T09:00,d"]) + "\n")
+    words = ["--tick", "1h", "--time", "at", "--person", "who", "--count", "persons"]
+    (folder / "plan.json").write_text(
+        fc.Blocks(fc.Level(1, 9000.0), fc.Level(24, 9000.0)).to_json()
+    )
+    limits = ["--start", "2026-03-01", "--until", "2026-03-03", "--plan", "plan.json"]
+    assert main(["run", "few.csv", *words, *limits, "--output", "days.csv"]) == 0
+    assert [int(row["value"]) for row in read(folder / "days.csv")] == [3, 4]
+    about = json.loads((folder / "days.csv-metadata.json").read_text())
+    assert about["unit"] == "one person's day, at most 1 event"
+    assert "sums over several days count a person once for each day" in about["interval"]
+    assert about["ages"] == "from the start of the day"
+    assert main(["run", "few.csv", *words, "--per-person", "2", *limits]) == 1
+    assert "--per-person must be left out with --count persons" in capsys.readouterr().err
+    assert main(["run", "few.csv", "--tick", "1h", "--time", "at", "--count", "persons"]) == 1

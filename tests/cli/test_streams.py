@@ -378,3 +378,32 @@ def test_a_run_that_keeps_nothing_has_no_group(
     once = [*KEYED, "--epsilon", "0.1", "--group", "x", "--group-loss", "1y=4"]
     assert main(["run", "first.csv", *once]) in (1, 2)
     assert "--state or --database must be given with --group" in capsys.readouterr().err
+
+
+@pytest.mark.parametrize(
+    ("per", "subject"),
+    [
+        ("tick", "All that one person did in the tick of"),
+        ("day", "All that one person did on the day"),
+    ],
+)
+def test_what_is_lost_names_the_unit(
+    folder: Path, capsys: pytest.CaptureFixture[str], per: str, subject: str
+) -> None:
+    (folder / "few.csv").write_text("at,who\n2026-03-01T10:00,a\n2026-03-01T11:00,a\n")
+    words = ["--tick", "1h", "--time", "at", "--person", "who", "--per-person", f"2/{per}"]
+    words += [
+        "--epsilon",
+        "0.1",
+        "--state",
+        "state",
+        "--output",
+        "out.csv",
+        "--start",
+        "2026-03-01",
+    ]
+    assert main(["run", "few.csv", *words]) == 0
+    capsys.readouterr()
+    shown = ["streams", "show", "few", "--state", "state", "--item", "2026-03-01T11:00"]
+    assert main(shown) == 0
+    assert capsys.readouterr().out.startswith(subject)

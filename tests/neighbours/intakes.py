@@ -10,7 +10,7 @@ from pathlib import Path
 
 from fadecount.streams import Unit
 from fadecount.streams.unit import ONE_EVENT
-from tests.neighbours import files, library, live, messy, service
+from tests.neighbours import days, files, library, live, messy, service
 from tests.neighbours.harness import Published, differs, violations
 from tests.neighbours.scenes import pair
 
@@ -45,6 +45,11 @@ def _messy(seeds: Iterable[int], folder: Path) -> Iterator[Verdict]:
     for seed in seeds:
         found, counted = messy.violations(seed, folder / "events.csv")
         yield Verdict(seed, found, counted)
+
+
+def _days(seeds: Iterable[int], folder: Path) -> Iterator[Verdict]:
+    for seed in seeds:
+        yield Verdict(seed, *days.violations(seed, folder / str(seed)))
 
 
 def _live(kind: str, seeds: Iterable[int], folder: Path) -> Iterator[Verdict]:
@@ -86,6 +91,7 @@ INTAKES: Mapping[str, Intake] = {
     **{kind: partial(_files, kind) for kind in files.KINDS},
     "messy csv": _messy,
     **{kind: partial(_live, kind) for kind in live.KINDS},
+    "days": _days,
     "library": _library,
     "service": _service,
 }

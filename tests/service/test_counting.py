@@ -354,7 +354,7 @@ def test_a_person_counts_under_as_many_keys_as_the_unit_says(harness: Harness) -
         text = "one person within a tick, at most 3 events in each of at most 2 keys"
         assert client.stream("people").unit_text == text
     shown = harness.request("GET", "/v1/streams/people", token=harness.admin).json()["unit"]
-    assert shown == {"of": "person", "amount": 1, "events": 3, "keys": 2}
+    assert shown == {"of": "person", "amount": 1, "events": 3, "keys": 2, "per": "tick"}
     aged = harness.request("GET", "/v1/streams/people/privacy?age=1h", token=harness.admin).json()
     assert (aged["unit"], aged["losses"][0]["loss"]) == (text, 6 * EXACT.loss(60))
 
@@ -378,3 +378,20 @@ def test_of_a_person_as_many_events_count_as_the_unit_says(harness: Harness) -> 
         assert client.add("people", {"b": 9}, person="one")
         harness.close_tick(name="people")
         assert [row.value for row in client.total("people")] == [6, 3]
+
+
+def test_the_cap_of_a_persons_day_holds_over_ticks(harness: Harness) -> None:
+    unit: dict[str, str | int] = {"of": "person", "events": 3, "per": "1d"}
+    with harness.client() as client:
+        client.create("people", tick="1m", mechanism=EXACT, keys=["a", "b"], unit=unit)
+        for key in ("a", "b", "a"):
+            assert client.add("people", {key: 2}, person="one")
+            assert client.add("people", {key: 1}, person="two")
+            harness.close_tick(name="people")
+        assert [row.value for row in client.total("people")] == [4, 2]
+        assert client.stream("people").unit_text == "one person's day, at most 3 events"
+        assert client.stream("people").unit == Unit.from_json(unit)
+    plan = fc.plan({60: 0.5}, horizon=525_600, tick=60, person=Person(events=3, steps=1))
+    body = {"name": "x", "tick": "1m", "unit": unit, "mechanism": json.loads(plan_json(plan))}
+    refused = harness.post("/v1/streams", body)
+    assert (refused.status, refused.json()["code"]) == (400, "wrong_unit")

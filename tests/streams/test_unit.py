@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import math
+from dataclasses import replace
 
 import pytest
 
@@ -178,3 +179,39 @@ def test_a_stream_refuses_levels_that_its_calendar_does_not_have(
     with pytest.raises(ParameterError, match=said) as one:
         Description(name="visits", mechanism=blocks, ticks=ticks)
     assert "; " in str(one.value) and "\n" not in str(one.value)
+
+
+def test_a_persons_day_is_a_unit_of_its_own() -> None:
+    day = Unit(of="person", events=4, per="1d")
+    assert (day.text, day.sensitivity) == ("one person's day, at most 4 events", 4)
+    assert Unit.from_json(day.to_json()) == day
+    assert "per" not in Unit(of="person", events=4).to_json()
+    assert day.covers.endswith(
+        "each person counts at most 4 times per day; sums over several days count a person once for"
+        " each day"
+    )
+    assert "once per day and key, under at most 2 keys" in replace(day, events=1, keys=2).covers
+    assert Unit().covers == "noise only; events that were left out are not in it"
+    assert Unit(of="person").covers.endswith("; each person counts once per tick")
+    for wrong in ({"per": "1w"}, {"of": "event", "per": "1d"}):
+        with pytest.raises(ParameterError, match="per of the unit must be"):
+            Unit(**{"of": "person", **wrong})  # type: ignore[arg-type]
+    ticks = Ticks(tick_seconds=7 * 86400)
+    with pytest.raises(ParameterError, match="per of the unit must be at least a tick"):
+        Description(name="x", mechanism=fc.Gradual(epsilon=1.0), ticks=ticks, unit=day)
+
+
+@pytest.mark.parametrize("zone", ["UTC", "Europe/Vienna", "Asia/Kathmandu"])
+def test_every_tick_is_in_the_day_in_which_it_begins(zone: str) -> None:
+    unit = Unit(of="person", per="1d")
+    ticks = Ticks(tick_seconds=3600, zone=zone)
+    described = Description(name="x", mechanism=fc.Gradual(epsilon=1.0), ticks=ticks, unit=unit)
+    lengths = set()
+    for tick in range(ticks.at(1_774_500_000), ticks.at(1_774_500_000) + 100):  # clocks change
+        block = described.block_of(tick)
+        days = described.ticks_of(block)
+        assert tick in days
+        assert {described.block_of(each) for each in days} == {block}
+        assert described.block_of(days.stop) == block + 1
+        lengths.add(len(days))
+    assert lengths == ({23, 24} if zone == "Europe/Vienna" else {24})

@@ -7,7 +7,7 @@ import argparse
 import os
 import re
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Literal
 
 from fadecount.durations import UNITS, parse_duration
 from fadecount.errors import ParameterError, bad_parameter
@@ -101,6 +101,7 @@ def add_event_options(parser: argparse.ArgumentParser) -> None:
         group, ("--tick", "LENGTH", "length of a tick: 1m, 1h, 1d, ...", str), required=True
     )
     time = "a file needs it; without it, rows of a pipe count as they arrive"
+    once = "each once a day (and key), by the first row (as --per-person 1/day)"
     late = "count in the open one (live default), or not (files; next must see no row twice)"
     text = "count undeclared keys under this one (other)"
     group.add_argument("--other", nargs="?", const="other", metavar="NAME", help=text)
@@ -116,7 +117,8 @@ def add_event_options(parser: argparse.ArgumentParser) -> None:
         ("--amount", "COL", "column of the amount, a whole number (default: counts 1)", str),
         ("--max-amount", "N", "largest amount: more is cut to it; noise grows in proportion", int),
         ("--person", "COL", "column of a person's id; ids are never stored", str),
-        ("--per-person", "N/tick", "rows of a person that count in a tick (default: 1/tick)", str),
+        ("--per-person", "N/TIME", "rows of a person that count in a tick or day (1/tick)", str),
+        ("--count", None, f"persons: {once}", ("persons",)),
         ("--keys-per-person", "K", "count up to N rows under each of up to K keys (1)", int),
         ("--unique", "COL", "column of a row's id; in a tick each id counts once (files)", str),
         ("--late", None, f"rows of closed ticks: {late}", ("next", "drop")),
@@ -129,11 +131,15 @@ def source_options(arguments: argparse.Namespace) -> SourceOptions:
     """Return how to read the events, as the options say."""
     from fadecount.sources import SourceOptions
 
-    for name in ("per_person", "keys_per_person"):
+    for name in ("per_person", "keys_per_person", "count"):
         if getattr(arguments, name) is not None and arguments.person is None:
             raise ParameterError(
                 f"--person must be given with {_option(name)}; it names the column of a person's id"
             )
+    if arguments.count is not None:
+        if arguments.per_person is not None:
+            raise ParameterError("--per-person must be left out with --count persons: it is 1/day")
+        arguments.per_person = "1/day"
     names = ("time", "time_unit", "zone", "key", "other", "amount", "max_amount", "person")
     given = {
         name: getattr(arguments, name)
@@ -143,7 +149,8 @@ def source_options(arguments: argparse.Namespace) -> SourceOptions:
     return SourceOptions(
         tick=arguments.tick,
         keys=_keys(arguments),
-        per_person=_per_person(arguments.per_person),
+        per_person=_per_person(arguments.per_person)[0],
+        person_per=_per_person(arguments.per_person)[1],
         grace_seconds=parse_duration(arguments.grace, name="--grace") if arguments.grace else 0,
         **given,
     )
@@ -166,11 +173,12 @@ def _keys(arguments: argparse.Namespace) -> tuple[str, ...]:
     return tuple(names)
 
 
-def _per_person(text: str | None) -> int:
-    written = re.fullmatch(r"(\d{1,7})(/tick)?", (text or "1").strip())
+def _per_person(text: str | None) -> tuple[int, Literal["tick", "1d"]]:
+    written = re.fullmatch(r"(\d{1,7})(?:/(tick|day|1d))?", (text or "1").strip())
     if not written:
-        raise bad_parameter("--per-person", text, "a number of rows per tick", "such as 1/tick")
-    return int(written[1])
+        bound = "a number of rows per tick or day"
+        raise bad_parameter("--per-person", text, bound, "such as 1/tick or 4/day")
+    return int(written[1]), "1d" if written[2] in ("day", "1d") else "tick"
 
 
 def group_from(arguments: argparse.Namespace) -> Group | None:

@@ -158,6 +158,11 @@ def _planned_for_persons(plan: str, options: SourceOptions) -> bool:
 
     person = read_planned_person(plan)
     if person is not None:
+        if options.person_per != "tick":
+            raise ParameterError(
+                "--plan must be for one event where the unit is a person's day: the run divides its"
+                " losses by the cap itself"
+            )
         events = None if options.person is None else options.per_person
         require_planned_person(person, events, options.keys_per_person)
     return person is not None

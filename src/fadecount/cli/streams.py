@@ -202,8 +202,12 @@ def _item(reader: Reader, status: Status, text: str) -> dict[str, Any]:
     name, ticks = status.description.name, status.description.ticks
     tick = ticks.at(parse_time(text, ticks.zone, name="--item").timestamp())
     now, later = reader.loss(name, tick), reader.loss(name, tick, at=time.time() + _YEAR)
+    unit = status.description.unit
+    subject = f"{'An event' if unit.of == 'event' else 'All that one person did'} in the tick"
+    if unit.per == "1d":
+        subject = "All that one person did on the day"
     sentence = (
-        f"An event in the tick of {ticks.local(tick)}: at most {shown_loss(now)} is lost now, at"
+        f"{subject} of {ticks.local(tick)}: at most {shown_loss(now)} is lost now, at"
         f" most {shown_loss(later)} in a year. Someone who sees all releases can raise or lower the"
         f" odds of any guess about it by a factor of at most {shown_factor(now)} now,"
         f" {shown_factor(later)} in a year{exception_of(status.description.mechanism)}."

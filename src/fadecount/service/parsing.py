@@ -80,12 +80,13 @@ class SentEvents(Struct):
 class NewUnit(Struct, forbid_unknown_fields=True, frozen=True):
     """What the stated losses are about: one `event` with an amount up to `amount`, or one `person`
     within a tick, of whom at most `events` events count; with `keys` above 1, so many in each of at
-    most `keys` keys."""
+    most `keys` keys. With `per` 1d: one person's day, at most `events` events in all."""
 
     of: Literal["event", "person"] = "event"
     amount: Annotated[int, Meta(ge=1, le=MOST_AMOUNT)] = 1
     events: Annotated[int, Meta(ge=1, le=MOST_COUNT)] = 1
     keys: Annotated[int, Meta(ge=1, le=MOST_KEYS)] = 1
+    per: Literal["tick", "1d"] = "tick"
 
 
 class NewStream(Struct, forbid_unknown_fields=True):

@@ -66,7 +66,7 @@ _BAD_STREAM = (
     "name, tick, zone and mechanism must be as GET /v1/streams/{name} shows them, with parameters"
     " within their bounds"
 )
-_BAD_UNIT = "unit must be one event, or one person within a tick with at most so many events"
+_BAD_UNIT = "unit must be one event, or one person within a tick or day with at most so many events"
 _WRONG_UNIT = (
     "unit must be a person within a tick, with no more events and keys than the plan assumes"
 )
@@ -186,7 +186,8 @@ def _description(new: NewStream) -> Description:
     person = planned_person(new.mechanism)
     with refusing("wrong_unit", _WRONG_UNIT):
         if person is not None:
-            require_planned_person(person, unit.events if unit.of == "person" else None, unit.keys)
+            capped = unit.of == "person" and unit.per == "tick"
+            require_planned_person(person, unit.events if capped else None, unit.keys)
     with refusing("wrong_tick", _WRONG_TICK):
         require_planned_tick(mechanism, ticks.tick_seconds)
     with refusing("bad_stream", _BAD_STREAM):

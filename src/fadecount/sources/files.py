@@ -10,10 +10,10 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Callable, Hashable, Iterator, Sequence
 from dataclasses import dataclass, field
-from functools import cached_property
+from functools import cached_property, lru_cache
 from importlib.util import find_spec
 from pathlib import Path
-from typing import TYPE_CHECKING, BinaryIO, TypeVar
+from typing import TYPE_CHECKING, BinaryIO, TypeVar, cast
 
 import numpy as np
 import numpy.typing as npt
@@ -32,7 +32,7 @@ from fadecount.sources.rows import (
     json_parser,
     numbered_lines,
 )
-from fadecount.streams.inputs import person_digest
+from fadecount.streams.inputs import Noted, person_digest
 
 if TYPE_CHECKING:
     import pandas
@@ -127,9 +127,11 @@ def _rows(count: int) -> str:
 class Reading(Iterator[Batch]):
     """Batches to iterate over, and the report, which is complete once the batches are."""
 
-    def __init__(self, batches: Iterator[Batch], report: SourceReport) -> None:
+    def __init__(
+        self, batches: Iterator[Batch], report: SourceReport, people: People | None = None
+    ) -> None:
         self._batches = batches
-        self.report = report
+        self.report, self.people = report, people
 
     def __next__(self) -> Batch:
         return next(self._batches)
@@ -150,13 +152,22 @@ class Earlier:
 
 
 class People:
-    """What of each person was counted in each tick, and which ids of rows: digests only, in memory
-    only. Files that are read together share it."""
+    """What of each person was counted in each tick or day, and which ids of rows: in memory only.
+    Files that are read together share it (``shared``)."""
 
-    def __init__(self, options: SourceOptions, earlier: Earlier | None = None) -> None:
+    def __init__(
+        self, options: SourceOptions, earlier: Earlier | None = None, *, shared: bool = False
+    ) -> None:
         self._unit = options.unit
-        self._first, self._earlier = options.first_tick, earlier
+        self.in_bulk = not shared and options.unique is None and options.unit.keys == 1
+        """Whether all rows come from one file: they may be capped at once."""
+        self.counted_in_bulk: Callable[[int], dict[Noted, int]] | None = None
+        first = options.first_tick
+        self._first = None if first is None else options.block_of(first)
+        self._earlier = earlier
+        self._block_of = lru_cache(maxsize=1 << 16)(options.block_of)
         self._counted: dict[int, dict[Hashable, int]] = {}
+        self._before: dict[Hashable, int] = {}
         self._ids: set[tuple[int, bytes]] = set()
 
     @cached_property
@@ -175,13 +186,36 @@ class People:
         counted."""
         if self._unit.of == "event":
             return True
-        counted = self._counted.setdefault(tick, {})
-        if self._earlier is not None and tick == self._first:
+        block = self._block_of(tick)
+        counted = self._counted.setdefault(block, {})
+        if self._earlier is not None and block == self._first:
             if person not in counted:
                 counted[person] = int(self._earlier.counted([person], None)[0])
+                self._before[person] = counted[person]
             if self._unit.keys > 1 and (person, key) not in counted:
                 counted[person, key] = int(self._earlier.counted([person], [key])[0])
+                self._before[person, key] = counted[person, key]
         return self._unit.takes(counted, person, key) > 0
+
+    def before(self, persons: Sequence[bytes]) -> list[int]:
+        """How many events of each of these persons earlier runs counted in the first block."""
+        if self._earlier is None or not persons:
+            return [0] * len(persons)
+        return [int(each) for each in self._earlier.counted(persons, None)]
+
+    def in_day(self, tick: int) -> dict[Noted, int]:
+        """What of each person was counted here in the day of a tick, as :meth:`Unit.takes` notes
+        it."""
+        block = self._block_of(tick)
+        if self.counted_in_bulk is not None:
+            return self.counted_in_bulk(block)
+        before = self._before if block == self._first else {}
+        counted = {
+            person: count - before.get(person, 0)
+            for person, count in self._counted.get(block, {}).items()
+            if count > before.get(person, 0)
+        }
+        return cast("dict[Noted, int]", counted)
 
 
 def read_plain(
@@ -314,7 +348,7 @@ def read_file(
     """
     paths = [path] if isinstance(path, str | Path) else path
     files = [_checked(each, options) for each in paths]
-    report, people = SourceReport(), People(options, earlier)
+    report, people = SourceReport(), People(options, earlier, shared=len(files) > 1)
 
     def batches() -> Iterator[TickBatch]:
         read = [
@@ -331,7 +365,7 @@ def read_file(
         else:
             yield from read
 
-    return Reading(batches(), report)
+    return Reading(batches(), report, people)
 
 
 def check_file(path: str | Path, options: SourceOptions) -> SourceReport:
@@ -385,16 +419,16 @@ def read_history(
     ``options.format`` must be given."""
     _require_time(options)
     kind = line_format(options)
-    report = SourceReport()
+    report, people = SourceReport(), People(options, earlier)
 
     def batches() -> Iterator[TickBatch]:
         try:
-            counts = count_stream(stream, source, kind, options, report, People(options, earlier))
+            counts = count_stream(stream, source, kind, options, report, people)
         except OSError as error:
             raise InputError(f"{source} cannot be read: {error.strerror}") from None
         yield from batches_of(counts)
 
-    return Reading(batches(), report)
+    return Reading(batches(), report, people)
 
 
 def read_frame(
@@ -409,14 +443,14 @@ def read_frame(
     if not has_polars():
         raise missing_extra("counting a data frame", "polars", "files")
     column_places(list(frame.columns), options, "the data frame")
-    report = SourceReport()
+    report, people = SourceReport(), People(options, earlier)
 
     def batches() -> Iterator[TickBatch]:
         from fadecount.sources import frames
 
-        yield from frames.read_frame(frame, options, report, People(options, earlier))
+        yield from frames.read_frame(frame, options, report, people)
 
-    return Reading(batches(), report)
+    return Reading(batches(), report, people)
 
 
 def line_format(options: SourceOptions) -> Format:

@@ -54,7 +54,7 @@ from fadecount.sources.rows import (
     read_iso,
     without_ending,
 )
-from fadecount.streams.inputs import person_digest
+from fadecount.streams.inputs import Noted, person_digest
 from fadecount.streams.ticks import Ticks
 
 ROWS_PER_BLOCK = 500_000
@@ -181,6 +181,8 @@ def _counts(
     """Everything is read and judged here; what is returned only cuts the result into batches."""
     try:
         table = judged(rows, rows.collect_schema(), options)
+        if options.person is not None and people.in_bulk:
+            return _batches(_capped(table, options, report, people), options)
         if options.person is not None or options.unique is not None:
             return batches_of(_one_by_one(table, options, report, people))
         groups = (
@@ -202,6 +204,62 @@ def _counts(
     good = groups.filter(pl.col("place") > LAST_BAD).sort("place")
     report.rows_cut += int(good["cut"].sum())
     return _batches(good, options)
+
+
+def _capped(
+    table: pl.LazyFrame, options: SourceOptions, report: SourceReport, people: People
+) -> pl.DataFrame:
+    """The sums per place of the rows that count, by the rule of :class:`People`: of each person and
+    tick (or day) the first ones in the order of the file. One stable sort puts the rows of each
+    together."""
+    rows = table.drop("id").collect(engine="streaming")
+    report.rows_read += rows.height
+    bad = pl.col("place") <= LAST_BAD
+    for place, count in rows.filter(bad)["place"].value_counts().rows():
+        report.skipped[Reason(place - FIRST_BAD)] += count
+    rows = rows.filter(~bad).with_columns(pl.col("name").cast(pl.Categorical))
+    ticks = rows["place"] // max(1, len(options.keys))
+    blocks = (
+        ticks if options.person_per == "tick" else _mapped(ticks, options.block_of)
+    ).to_numpy()
+
+    def digests(at: npt.NDArray[np.int64]) -> list[bytes]:
+        names = rows["name"].gather(at).cast(pl.String)
+        return [person_digest(name, people.key) for name in names]
+
+    people_of = rows["name"].to_physical().to_numpy().astype(np.int64)
+    number = _numbered(blocks, people_of)
+    if options.first_tick is not None:
+        first = np.flatnonzero(blocks == options.block_of(options.first_tick))
+        _, at, whose = np.unique(people_of[first], return_index=True, return_inverse=True)
+        before = people.before(digests(first[at]))
+        number[first] += np.array(before, dtype=np.int64)[whose]
+    counts = number < options.per_person
+    report.rows_dropped += int(np.count_nonzero(~counts))
+
+    def in_block(block: int) -> dict[Noted, int]:
+        rows_in = np.flatnonzero(counts & (blocks == block))
+        _, at, times = np.unique(people_of[rows_in], return_index=True, return_counts=True)
+        return dict(zip(digests(rows_in[at]), times.tolist(), strict=True))
+
+    people.counted_in_bulk = in_block
+    kept, amount, most = rows.filter(pl.Series(counts)), pl.col("amount"), options.max_amount
+    report.rows_cut += kept.select((amount > most).sum()).item()
+    return kept.group_by("place").agg(amount.clip(upper_bound=most).sum()).sort("place")
+
+
+def _numbered(
+    blocks: npt.NDArray[np.int64], persons: npt.NDArray[np.int64]
+) -> npt.NDArray[np.int64]:
+    """The number of each row, from 0, among those of its block and person."""
+    if not len(blocks):
+        return np.zeros(0, dtype=np.int64)
+    both = (blocks - blocks.min()) * (int(persons.max()) + 1) + persons  # far below 2**63
+    order = np.argsort(both, kind="stable")
+    begins = np.flatnonzero(np.diff(both[order], prepend=-1))
+    number: npt.NDArray[np.int64] = np.empty(len(both), dtype=np.int64)
+    number[order] = np.arange(len(both)) - np.repeat(begins, np.diff(begins, append=len(both)))
+    return number
 
 
 def _one_by_one(

@@ -67,6 +67,7 @@ class SourceOptions:
     person: str | None = None
     per_person: int = 1
     keys_per_person: int = 1
+    person_per: Literal["tick", "1d"] = "tick"
     unique: str | None = None
     late: Literal["next", "drop"] | None = None
     format: Format | None = None
@@ -93,6 +94,7 @@ class SourceOptions:
             ("format", (None, "csv", "jsonl", "parquet")),
             ("separator", (",", ";", "\t", "|")),
             ("late", (None, "next", "drop")),
+            ("person_per", ("tick", "1d")),
         ):
             value = getattr(self, name)
             if value not in choices:
@@ -148,8 +150,17 @@ class SourceOptions:
         if self.person is None:
             return Unit(amount=self.max_amount)
         return Unit(
-            of="person", amount=self.max_amount, events=self.per_person, keys=self.keys_per_person
+            of="person",
+            amount=self.max_amount,
+            events=self.per_person,
+            keys=self.keys_per_person,
+            per=self.person_per,
         )
+
+    def block_of(self, tick: int) -> int:
+        """The number of the slot in which a tick shares its caps of persons: the tick, or its
+        local day."""
+        return tick if self.person_per == "tick" else self.ticks.day_of(tick)
 
     def format_of(self, path: Path) -> Format:
         """The given format, or else the one that the file name implies."""

@@ -45,6 +45,9 @@ TABLES: Mapping[str, str] = {
     "persons": """
         stream BIGINT NOT NULL, person {bytes} NOT NULL, events BIGINT NOT NULL,
         PRIMARY KEY (stream, person)""",
+    "block_keys": """
+        stream BIGINT NOT NULL, block BIGINT NOT NULL, secret {bytes} NOT NULL,
+        PRIMARY KEY (stream, block)""",
     "positions": """
         stream BIGINT NOT NULL, source TEXT NOT NULL, body {bytes} NOT NULL,
         PRIMARY KEY (stream, source)""",
@@ -75,8 +78,8 @@ INDEXES: Mapping[str, str] = {
 }
 
 STREAM_TABLES = (
-    *("key_blocks", "state", "ratchets", "inputs", "seen", "persons", "positions", "embargo"),
-    "figures",
+    *("key_blocks", "state", "ratchets", "inputs", "seen", "persons", "block_keys", "positions"),
+    *("embargo", "figures"),
 )
 """The tables whose rows belong to a stream, by its number in the column ``stream``."""
 

@@ -192,7 +192,8 @@ def about_stream(
         "unit": unit.text,
         "tick_seconds": ticks.tick_seconds,
         "zone": ticks.zone,
-        "interval": "95 %; it says nothing about events that were not counted",
+        "interval": f"95 %, {unit.covers}",
+        "ages": "from the start of the day" if unit.per == "1d" else "from the event",
         "curve": [
             {
                 "age_seconds": age * ticks.tick_seconds,

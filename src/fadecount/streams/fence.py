@@ -31,7 +31,7 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple, cast
 
-from fadecount.errors import FenceError, StoreError
+from fadecount.errors import FenceError, StoreError, bad_parameter
 from fadecount.noise import unpredictable
 from fadecount.streams.audit_log import Act
 from fadecount.streams.database import Checkpoints, Database, placeholders
@@ -468,21 +468,25 @@ def _refusal(status: Status, mark: Mark | None, fence: Fence, known: int) -> Fen
 
 
 def shared_fate(store: str | Path | PostgresDatabase, fence: Fence) -> str | None:
-    """One line if one backup is likely to hold both the store and its fence, so that restoring it
-    goes unnoticed; else None."""
-    if not isinstance(store, str | Path):
-        if isinstance(fence, ServerFence) and fence.database.server == store.server:
-            return (
-                "store and fence are on one PostgreSQL server: if a backup of the whole server is"
-                " restored, that goes unnoticed"
-            )
-        return None
-    if isinstance(fence, FileFence) and _device(Path(store)) == _device(fence.folder):
-        return (
-            "store and fence are on one file system: if a backup of all of it is restored, that"
-            " goes unnoticed; put the fence on another disk"
-        )
-    return None
+    """Refuse a fence that is inside its store. Return one line if one backup is likely to hold both
+    of them, so that restoring it goes unnoticed; else None."""
+    inside = shared = None
+    if isinstance(store, str | Path):
+        if isinstance(fence, FileFence):
+            if fence.folder.resolve().is_relative_to(Path(store).resolve().parent):
+                inside = "folder"
+            if _device(Path(store)) == _device(fence.folder):
+                shared = "file system"
+    elif isinstance(fence, ServerFence) and fence.database.server == store.server:
+        inside = "own database" if fence.database.name == store.name else None
+        shared = "PostgreSQL server"
+    if inside:
+        remedy = "a backup must not take both along"
+        raise bad_parameter("fence", fence.where, f"outside the store's {inside}", remedy)
+    return shared and (
+        f"store and fence are on one {shared}: if a backup of all of it is restored, that goes"
+        " unnoticed; put the fence on another one"
+    )
 
 
 def _device(path: Path) -> int:

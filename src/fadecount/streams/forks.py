@@ -122,12 +122,13 @@ class StreamLoss:
         With ``later``, so many seconds after that. An upper bound whenever the visits were. Losses
         never fall with the age, so they weigh most if each period has all of its visits at its
         beginning; the last period may be shorter, and is as full. Where the unit is a person within
-        a tick, no tick holds more than one of them: the smaller of both bounds holds.
+        a tick, no tick holds more than one of them: the smaller of both bounds holds. (Each visit
+        costs at most a unit of its own age, also where the unit is a day.)
         """
         ahead = self.ahead(due)
         ages = -(-np.arange(later + during, later, -every, dtype=np.int64) // tick_seconds)
         loss = self._total(ages + ahead, self.histories, visits)
-        if unit.of == "event":
+        if unit.of == "event" or unit.per != "tick":
             return loss
         newest = (
             -(-later // tick_seconds) - 1 if later or ahead else 0

@@ -46,6 +46,8 @@ _ROW_BYTES = 100
 """Approximate size of a row without its body."""
 
 Numbers = NDArray[np.int64]
+Noted = bytes | tuple[bytes, int]
+"""The digest of a person, or that of a person and the position of a key."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -208,27 +210,62 @@ class Intake:
         most = unit.events if keys is not None or unit.keys == 1 else unit.keys
         if keys is not None:
             hashes = [self._pair(person, key) for person, key in zip(hashes, keys, strict=True)]
-        counted = self._counted(self._tick_of_persons(), hashes)
+        counted = self._counted(self._open_block(), hashes)
         numbers = np.array([counted.get(each, 0) for each in hashes], dtype=np.int64)
         return np.minimum(numbers, most)
 
     @property
     def persons_noted(self) -> int:
         """A number that changes whenever more of any person is accepted for the open tick."""
-        return persons_noted(self._database, self._id, self._tick_of_persons())
+        return persons_noted(self._database, self._id, self._open_block())
 
-    def _tick_of_persons(self) -> int:
+    def _open_block(self) -> int:
+        """The open tick, or its day."""
         ((last,),) = self._database.query("SELECT last_tick FROM streams WHERE id = ?", (self._id,))
-        return operator.index(last) + 1
+        return self._description.block_of(operator.index(last) + 1)
 
-    def _counted(self, tick: int, hashes: Iterable[bytes]) -> dict[bytes, int]:
+    def _counted(self, block: int, hashes: Iterable[bytes]) -> dict[bytes, int]:
         counted: dict[bytes, int] = {}
-        for part in _parts(sorted(set(hashes))):
+        names = self._names(block, hashes)
+        for part in _parts(sorted(names)):
             sql = "SELECT person, events FROM persons WHERE stream = ? AND person IN"
-            values = (self._id, *(noted_as(tick) + each for each in part))
-            rows = self._database.query(f"{sql} ({placeholders(part)})", values)
-            counted.update((_person(name), count) for name, count in rows)
+            rows = self._database.query(f"{sql} ({placeholders(part)})", (self._id, *part))
+            counted.update((names[bytes(name)], count) for name, count in rows)
         return counted
+
+    def _names(self, block: int, hashes: Iterable[bytes]) -> dict[bytes, bytes]:
+        """The hash of each person by the name under which it is noted in a tick or a day. The key
+        of a day is drawn when it is first needed, and destroyed with the day."""
+        begin = noted_as(block)
+        if self._description.unit.per == "tick":
+            return {begin + each: each for each in hashes}
+        key = self._block_key(block)
+        return {
+            begin + hashlib.blake2b(each, key=key, digest_size=16).digest(): each for each in hashes
+        }
+
+    def _block_key(self, block: int) -> bytes:
+        """The key of a day. It is read each time: a transaction that drew it may be undone."""
+        about = f"{self._uid}/block/{block}"
+        sql = "SELECT secret FROM block_keys WHERE stream = ? AND block = ?"
+        rows = self._database.query(sql, (self._id, block))
+        if not rows:
+            self._database.change(
+                "INSERT INTO block_keys (stream, block, secret) VALUES (?, ?, ?)"
+                " ON CONFLICT (stream, block) DO NOTHING",
+                (self._id, block, self._seal.close(unpredictable(32), about)),
+            )
+            rows = self._database.query(sql, (self._id, block))
+        return self._seal.open(rows[0][0], about)
+
+    def note_persons(self, block: int, counted: Mapping[Noted, int]) -> None:
+        """Note what of persons, by their digests, a source has counted in a block, as
+        :meth:`Unit.takes` notes it, in the transaction that closes the ticks of these events."""
+        names: dict[bytes, int] = {}
+        for each, count in counted.items():
+            (person,) = self._hashes([each if isinstance(each, bytes) else each[0]])
+            names[person if isinstance(each, bytes) else self._pair(person, each[1])] = count
+        self._note(block, names)
 
     @property
     def person_key(self) -> bytes:
@@ -306,7 +343,7 @@ class Intake:
         if given and not wanted:
             raise InputError("person must be left out: the stream protects one event, not persons")
         if wanted and not given:
-            raise InputError("person must be given: the stream protects one person within a tick")
+            raise InputError("person must be given: the stream protects persons")
 
     def _check_amounts(self, smallest: int, largest: int) -> None:
         most = self._description.unit.amount
@@ -337,7 +374,7 @@ class Intake:
             for name in ("keys", "times", "amounts")
         )
         if persons := [person for each in taken for person in each.persons]:
-            times = self._capped(tick, persons, keys, times)
+            times = self._capped(self._description.block_of(tick), persons, keys, times)
         if taken:  # even if nothing counts: the write must not reveal whether something did
             rows = np.array([keys, times, amounts], dtype=np.int64)
             rows = rows[:, rows[1] > 0]
@@ -352,7 +389,7 @@ class Intake:
         return sum(times)
 
     def _capped(
-        self, tick: int, persons: Sequence[bytes], keys: Sequence[int], times: Sequence[int]
+        self, block: int, persons: Sequence[bytes], keys: Sequence[int], times: Sequence[int]
     ) -> list[int]:
         """How many events of each of these entries count, by :meth:`Unit.takes`."""
         unit = self._description.unit
@@ -364,12 +401,12 @@ class Intake:
                 sent[person] += number
             # more than the cap cannot count
             wanted = {person: min(number, unit.events) for person, number in sent.items()}
-            counted.update(self._note(tick, wanted).items())
+            counted.update(self._note(block, wanted).items())
             return [unit.takes(counted, *each) for each in entries]
         # after this, other processes wait with these persons
-        counted.update(self._note(tick, dict.fromkeys(persons, 0)).items())
+        counted.update(self._note(block, dict.fromkeys(persons, 0)).items())
         stored: dict[Hashable, bytes] = {each[:2]: self._pair(*each[:2]) for each in entries}
-        earlier = self._counted(tick, stored.values())
+        earlier = self._counted(block, stored.values())
         counted.update((each, earlier[name]) for each, name in stored.items() if name in earlier)
         stored.update((person, person) for person in persons)
         before = dict(counted)
@@ -379,21 +416,24 @@ class Intake:
             for each, count in counted.items()
             if count > before.get(each, 0)
         }
-        self._note(tick, added)
+        self._note(block, added)
         return kept
 
-    def _note(self, tick: int, added: Mapping[bytes, int]) -> dict[bytes, int]:
+    def _note(self, block: int, added: Mapping[bytes, int]) -> dict[bytes, int]:
         """Add to the stored numbers, and return those before. Every process writes in one order:
         otherwise two could deadlock."""
         before: dict[bytes, int] = {}
-        for part in _parts(sorted(added)):
+        names = self._names(block, added)
+        for part in _parts(sorted(names)):
             rows = self._insert_rows(
                 "persons (stream, person, events)",
-                [(self._id, noted_as(tick) + name, added[name]) for name in part],
+                [(self._id, name, added[names[name]]) for name in part],
                 "(stream, person) DO UPDATE SET events = persons.events + excluded.events"
                 " RETURNING person, events",
             )
-            before.update((_person(name), count - added[_person(name)]) for name, count in rows)
+            before.update(
+                (names[bytes(name)], count - added[names[bytes(name)]]) for name, count in rows
+            )
         return before
 
     def _insert_rows(
@@ -517,18 +557,18 @@ def _taken(
         yield stream, keys, counts
 
 
-def persons_noted(database: Database, stream: int, tick: int) -> int:
-    """A number that grows whenever more of any person is accepted for the open tick; 0 if nothing
-    was."""
+def persons_noted(database: Database, stream: int, block: int) -> int:
+    """A number that grows whenever more of any person is accepted for the open tick or day; 0 if
+    nothing was."""
     sql = "SELECT COALESCE(SUM(events), 0) FROM persons WHERE stream = ? AND person >= ?"
-    ((noted,),) = database.query(sql, (stream, noted_as(tick)))
+    ((noted,),) = database.query(sql, (stream, noted_as(block)))
     return int(noted)
 
 
-def forget_persons(database: Database, stream: int, tick: int) -> bool:
-    """Drop what some persons had in ticks before ``tick``; whether there may be more.
+def forget_persons(database: Database, stream: int, block: int) -> bool:
+    """Drop what some persons had in ticks or days before ``block``; whether there may be more.
 
-    Nothing depends on it any more: the tick is part of the name of what is noted. Apart from the
+    Nothing depends on it any more: the block is part of the name of what is noted. Apart from the
     transactions that close ticks: how long those take must not depend on how many persons there
     were.
     """
@@ -536,17 +576,18 @@ def forget_persons(database: Database, stream: int, tick: int) -> bool:
         "DELETE FROM persons WHERE stream = ? AND person IN "
         "(SELECT person FROM persons WHERE stream = ? AND person < ? ORDER BY person LIMIT ?)"
     )
-    return database.change(sql, (stream, stream, noted_as(tick), ROWS_AT_ONCE)) == ROWS_AT_ONCE
+    return database.change(sql, (stream, stream, noted_as(block), ROWS_AT_ONCE)) == ROWS_AT_ONCE
 
 
-def noted_as(tick: int) -> bytes:
-    """What ``person`` begins with in a row of ``persons`` that was noted in a tick; in the order of
-    the ticks."""
-    return (tick + (1 << 63)).to_bytes(8, "big")
+def destroy_block_keys(database: Database, stream: int, block: int) -> None:
+    """Destroy the keys of the days before ``block``: what was noted under them is about nobody."""
+    database.change("DELETE FROM block_keys WHERE stream = ? AND block < ?", (stream, block))
 
 
-def _person(name: bytes) -> bytes:
-    return bytes(name)[8:]
+def noted_as(block: int) -> bytes:
+    """What ``person`` begins with in a row of ``persons`` that was noted in a tick or day; in their
+    order."""
+    return (block + (1 << 63)).to_bytes(8, "big")
 
 
 def batches_are_due(ticks: range, tick_seconds: int) -> bool:
@@ -601,6 +642,12 @@ def reseal_inputs(database: Database, old: Seal, new: Seal, uid: str, stream: in
         about = f"{uid}/position/{source}"
         sql = "UPDATE positions SET body = ? WHERE stream = ? AND source = ?"
         database.change(sql, (new.close(old.open(body, about), about), stream, source))
+    for block, body in database.query(
+        "SELECT block, secret FROM block_keys WHERE stream = ?", (stream,)
+    ):
+        about = f"{uid}/block/{block}"
+        sql = "UPDATE block_keys SET secret = ? WHERE stream = ? AND block = ?"
+        database.change(sql, (new.close(old.open(body, about), about), stream, block))
     secret = new.close(read_secret(database, old, uid, stream), f"{uid}/secret")
     database.change("UPDATE streams SET secret = ? WHERE id = ?", (secret, stream))
 

@@ -135,7 +135,9 @@ class Reader:
         """
         status = self.status(name)
         through = None if at is None else status.step_of(status.description.ticks.at(at) - 1)
-        return status.loss.of_step(max(1, status.step_of(tick)), through=through).epsilon
+        described = status.description
+        first = described.ticks_of(described.block_of(tick)).start
+        return status.loss.of_step(max(1, status.step_of(first)), through=through).epsilon
 
     def curve(self, name: str, ages: Sequence[int]) -> list[float]:
         """The loss at each age in ticks of a unit of that age, in all histories."""

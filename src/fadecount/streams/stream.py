@@ -5,7 +5,7 @@ from __future__ import annotations
 
 import json
 import threading
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass, field, replace
 
@@ -27,7 +27,9 @@ from fadecount.streams.fence import Fence, publish, recover
 from fadecount.streams.figures import CELLS, Closed, FigureRows, write_figures
 from fadecount.streams.inputs import (
     Intake,
+    Noted,
     batches_are_due,
+    destroy_block_keys,
     forget_batches,
     forget_persons,
     persons_noted,
@@ -152,7 +154,12 @@ class Stream(Intake):
         return np.empty((0, self._status.width), dtype=np.int64)
 
     def release(
-        self, first_tick: int, inputs: NDArray[np.int64], *, noted: int | None = None
+        self,
+        first_tick: int,
+        inputs: NDArray[np.int64],
+        *,
+        noted: int | None = None,
+        persons: Mapping[Noted, int] | None = None,
     ) -> Iterator[Closed]:
         """Close all ticks before ``first_tick``, which are empty, and one more for each row of
         counts in ``inputs``. Events that were added count in the first tick closed here.
@@ -163,7 +170,9 @@ class Stream(Intake):
         What is yielded is committed and published. Stopping between two of them loses
         nothing. Where persons are protected, ``noted`` is :attr:`persons_noted` from before the
         inputs were capped. If events of persons were accepted since, the cap would not hold, and an
-        ``InputError`` is raised.
+        ``InputError`` is raised. Where the unit is a day, ``persons`` says how many events of each
+        person (by digest) the inputs hold in the day that stays open; the inputs must then end with
+        that day's ticks and hold no other day's.
         """
         begin = self.open_tick
         _check_inputs(inputs, self._status.width)
@@ -178,21 +187,32 @@ class Stream(Intake):
                 f"gap must be at most {LARGEST_GAP} empty ticks, got {gap}; check the clock and the"
                 " times"
             )
-        yield from self._release(first_tick, inputs, noted)
+        yield from self._release(first_tick, inputs, noted, persons)
 
     def _release(
-        self, first_tick: int, inputs: NDArray[np.int64], noted: int | None
+        self,
+        first_tick: int,
+        inputs: NDArray[np.int64],
+        noted: int | None,
+        persons: Mapping[Noted, int] | None = None,
     ) -> Iterator[Closed]:
         begin, end, width = self.open_tick, first_tick + len(inputs), self._status.width
-        size = max(1, CELLS // width)
+        size = max(1, CELLS // width) if persons is None else end - begin
         while begin < end:
             count = min(size, end - begin)
-            yield self._close(begin, _rows_from(inputs, first_tick, begin, (count, width)), noted)
+            rows = _rows_from(inputs, first_tick, begin, (count, width))
+            yield self._close(begin, rows, noted, persons)
             begin += count
             noted = None if noted is None else 0
 
-    def _close(self, first: int, rows: NDArray[np.int64], noted: int | None) -> Closed:
-        (outcome,) = _close_together([_Closing(self, first, rows)], noted)
+    def _close(
+        self,
+        first: int,
+        rows: NDArray[np.int64],
+        noted: int | None,
+        persons: Mapping[Noted, int] | None = None,
+    ) -> Closed:
+        (outcome,) = _close_together([_Closing(self, first, rows, persons or {})], noted)
         if isinstance(outcome, FenceError):
             raise outcome
         if self.leaves_old_rows(outcome):
@@ -212,7 +232,8 @@ class Stream(Intake):
         """Drop some of what is not needed since ticks are closed: persons, and ids of old batches.
         Whether there may be more."""
         database, status, unit = self._context.database, self._status, self.description.unit
-        if unit.of == "person" and forget_persons(database, status.id, status.last_tick + 1):
+        block = self.description.block_of(status.last_tick + 1)
+        if unit.of == "person" and forget_persons(database, status.id, block):
             return True
         return forget_batches(
             database, status.id, status.last_tick, self.description.ticks.tick_seconds
@@ -317,6 +338,7 @@ class _Closing:
     stream: Stream
     first: int
     rows: NDArray[np.int64]
+    persons: Mapping[Noted, int] = field(default_factory=dict)
 
 
 def _close_together(
@@ -366,12 +388,20 @@ def _draw_and_store(
     after = [each.stream._after(each.first, len(each.rows)) for each in closings]
     lock_streams(database, [status.id for status in before])
     for each, status in zip(closings, before, strict=True):
-        with_persons = noted is not None and status.description.unit.of == "person"
-        if with_persons and noted != persons_noted(database, status.id, each.first):
+        described = status.description
+        before_ticks, after_ticks = (
+            described.block_of(tick) for tick in (each.first, each.first + len(each.rows))
+        )
+        with_persons = noted is not None and described.unit.of == "person"
+        if with_persons and noted != persons_noted(database, status.id, before_ticks):
             raise InputError(
                 "source must be alone while it feeds this tick, but other events of persons"
                 " arrived; run it again"
             )
+        if described.unit.per != "tick" and before_ticks != after_ticks:
+            destroy_block_keys(database, status.id, after_ticks)
+        elif each.persons:
+            each.stream.note_persons(after_ticks, each.persons)
     taken = take_inputs(database, context.seal, before)
     checkpoint("inputs taken")
     closed, changes = [], []

@@ -96,6 +96,10 @@ class Ticks:
         day = _EPOCH + timedelta(days=tick * (self.tick_seconds // DAY))
         return int(datetime(day.year, day.month, day.day, tzinfo=self._local).timestamp())
 
+    def day_of(self, tick: int) -> int:
+        """The local day in which a tick begins: days since 1970."""
+        return Ticks(tick_seconds=DAY, zone=self.zone).at(self.start_seconds(tick))
+
     def start(self, tick: int) -> datetime:
         """When a tick begins, in UTC."""
         seconds = self.start_seconds(tick)

@@ -1,5 +1,5 @@
-"""Who is protected: one event, or one person within a tick. The unit is public and fixed when a
-stream is created."""
+"""Who is protected: one event, or one person within a tick or a day. The unit is public and fixed
+when a stream is created."""
 
 from __future__ import annotations
 
@@ -26,6 +26,11 @@ class Unit:
     each of at most ``keys`` keys. The stream enforces it over all runs and restarts: the first
     events that arrive count, under the person's first keys (:meth:`takes`).
 
+    With ``per="1d"`` the unit is one person's day: the same caps hold for all ticks that begin on
+    one local day. With ``events=1`` each person counts once a day (and key). Each of the events
+    costs its own loss, so they lose at most ``events`` times that of one event, **at the age from
+    the day's start** (docs/planning.md). Late events belong to the day that counts them.
+
     So the presence or absence of *all* that the person did changes at most ``keys`` counts of the
     tick by at most :attr:`per_key` each (with ``keys=1``: any counts, by at most :attr:`per_key` in
     total). Removing a *single* event of a capped person is a smaller change of the input, but not
@@ -38,12 +43,15 @@ class Unit:
     ('one person within a tick, at most 3 events', 3)
     >>> Unit(of="person", events=3, keys=4).text, Unit(of="person", events=3, keys=4).sensitivity
     ('one person within a tick, at most 3 events in each of at most 4 keys', 12)
+    >>> Unit(of="person", events=4, per="1d").text
+    "one person's day, at most 4 events"
     """
 
     of: Literal["event", "person"] = "event"
     amount: int = 1
     events: int = 1
     keys: int = 1
+    per: Literal["tick", "1d"] = "tick"
 
     def __post_init__(self) -> None:
         if self.of not in ("event", "person"):
@@ -62,6 +70,12 @@ class Unit:
         require_integer(
             "keys of the unit", self.keys, minimum=1, maximum=LARGEST_KEYS, remedy=remedy
         )
+        if self.per not in ("tick", "1d"):
+            remedy = "it is how long the cap of a person holds"
+            raise bad_parameter("per of the unit", self.per, "tick or 1d", remedy)
+        if self.per != "tick" and self.of == "event":
+            bound = "tick where the unit is one event"
+            raise bad_parameter("per of the unit", self.per, bound, "say of='person'")
         for name in ("events", "keys"):
             if self.of == "event" and getattr(self, name) != 1:
                 raise bad_parameter(
@@ -129,23 +143,37 @@ class Unit:
         events = "1 event" if self.events == 1 else f"{self.events} events"
         keys = f" in each of at most {self.keys} keys" if self.keys > 1 else ""
         amount = f" with an amount up to {self.amount} each" if self.amount > 1 else ""
-        return (
-            "one person within a tick, at most"
-            f" {events}{keys}{',' if keys and amount else ''}{amount}"
-        )
+        whose = "one person within a tick" if self.per == "tick" else "one person's day"
+        return f"{whose}, at most {events}{keys}{',' if keys and amount else ''}{amount}"
+
+    @property
+    def covers(self) -> str:
+        """What an interval of figures does not cover, in words."""
+        words = "noise only; events that were left out are not in it"
+        if self.of == "event":
+            return words
+        slot = "tick" if self.per == "tick" else "day"
+        times = "once" if self.events == 1 else f"at most {self.events} times"
+        under = "" if self.keys == 1 else f" and key, under at most {self.keys} keys"
+        words += f"; each person counts {times} per {slot}{under}"
+        longer = "; sums over several days count a person once for each day"
+        return words + (longer if self.per == "1d" else "")
 
     def to_json(self) -> dict[str, str | int]:
         """The fields, for JSON."""
-        return asdict(self)
+        fields = asdict(self)
+        if self.per == "tick":
+            del fields["per"]
+        return fields
 
     @classmethod
     def from_json(cls, fields: Mapping[str, object]) -> Unit:
         """The unit with these fields. Missing fields have their defaults; unknown ones are
         refused."""
-        unknown = sorted(set(fields) - {"of", "amount", "events", "keys"})
+        unknown = sorted(set(fields) - {"of", "amount", "events", "keys", "per"})
         if unknown:
             raise bad_parameter(
-                "unit", unknown[0], "made of of, amount, events and keys", "leave it out"
+                "unit", unknown[0], "made of of, amount, events, keys and per", "leave it out"
             )
         return cls(**fields)  # type: ignore[arg-type] # each field is checked by the class itself
 
