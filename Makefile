@@ -2,10 +2,10 @@
 PYTHON ?= python3
 VENV := .venv
 BIN := $(VENV)/bin
-CORE := src/fadecount/intervals.py,src/fadecount/checks.py,src/fadecount/rounding.py,src/fadecount/mechanisms/*,src/fadecount/noise/*,src/fadecount/counters/*
+CORE := src/fadecount/checks.py,src/fadecount/rounding.py,src/fadecount/mechanisms/*,src/fadecount/noise/*,src/fadecount/counters/*
 CORE_TESTS := tests/mechanisms tests/counters tests/noise \
-	$(addprefix tests/test_,intervals.py rounding.py errors.py durations.py randomness.py package.py) \
-	$(addprefix src/fadecount/,mechanisms noise counters intervals.py checks.py rounding.py)
+	$(addprefix tests/test_,rounding.py errors.py durations.py randomness.py package.py) \
+	$(addprefix src/fadecount/,mechanisms noise counters checks.py rounding.py)
 PYTEST := $(BIN)/pytest --numprocesses=2 --dist=loadfile --basetemp=out/pytest --durations=15
 
 # Pictures need a cache for fonts: in the checkout, not in the home of the user.

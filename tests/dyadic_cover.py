@@ -5,8 +5,6 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from fadecount.intervals import top_level, trailing_zeros
-
 
 def cover(first: int, last: int) -> Iterator[tuple[int, int]]:
     """The smallest set of intervals ``(level, k)`` whose disjoint union is ``[first, last]``, from
@@ -18,6 +16,7 @@ def cover(first: int, last: int) -> Iterator[tuple[int, int]]:
     [(0, 3), (2, 1), (1, 4)]
     """
     while first <= last:
-        level = min(trailing_zeros(first), top_level(last - first + 1))
+        largest = (last - first + 1).bit_length() - 1
+        level = min((first & -first).bit_length() - 1, largest)
         yield level, first >> level
         first += 1 << level

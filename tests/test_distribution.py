@@ -115,7 +115,7 @@ def test_a_test_of_the_source_distribution_runs_from_it(
     ]
     chosen = [
         "tests/test_durations.py",
-        "tests/test_intervals.py",
+        "tests/mechanisms/test_intervals.py",
         "tests/mechanisms/test_golden.py",
     ]
     where = "import fadecount; print(fadecount.__file__)"

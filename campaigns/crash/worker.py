@@ -96,7 +96,8 @@ class Site:
     real noise."""
 
     def open(self, checkpoints: Checkpoints) -> Store:
-        fence = FileFence(self.folder / "fence", checkpoint=checkpoints)
+        fence = FileFence(self.folder / "fence")
+        fence.checkpoint = checkpoints
         if self.url is None:
             store: Store = SQLiteStore(self.folder / "state" / "streams.db", fence=fence)
         else:

@@ -868,8 +868,8 @@ MUTANTS = (
     Mutant(
         "accepted counts that wrap with given ones",
         "streams/stream.py",
-        "add_up(each.rows[0], slice(None), taken[status.id])",
-        "each.rows[0] += taken[status.id]",
+        "add_up(counts, slice(1), each.rows[:1])",
+        "counts += each.rows[:1]",
         ("tests/streams/test_inputs.py",),
     ),
     Mutant(

@@ -17,7 +17,7 @@ if __name__ == "__main__":
     def open_store(storage: Storage, *, lock_wait_seconds: float = 0.0) -> Store:
         store = settings.open_store(storage, lock_wait_seconds=lock_wait_seconds)
         assert isinstance(store._context.fence, FileFence)
-        store._context.checkpoint = store._context.fence._checkpoint = killer
+        store._context.checkpoint = store._context.fence.checkpoint = killer
         return store
 
     app.open_store = open_store  # type: ignore[attr-defined]

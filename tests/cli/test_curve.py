@@ -141,6 +141,8 @@ def test_a_plan_holds_for_its_tick_only(tmp_path: Path, capsys: pytest.CaptureFi
         "time",
         "--state",
         str(tmp_path / "state"),
+        "--start",
+        "2026-01-01",
     ]
     for words in (["curve"], ["compare", "--window", "1d"], run):
         capsys.readouterr()

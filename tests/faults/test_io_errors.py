@@ -90,7 +90,7 @@ def small_disk(tmp_path: Path) -> Iterator[Path]:
     folder = tmp_path / "disk"
     folder.mkdir()
     made = subprocess.run(
-        ["mount", "-t", "tmpfs", "-o", "size=600k", "tmpfs", str(folder)],
+        ["mount", "-t", "tmpfs", "-o", "size=2400k", "tmpfs", str(folder)],
         capture_output=True,
         check=False,
     )

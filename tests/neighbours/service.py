@@ -286,7 +286,7 @@ def _look(side: _Side, ask: Any, names: dict[str, Play], routes: Sequence[str]) 
                 side.moments.setdefault(name, []).append([(row["end"], row["key"]) for row in rows])
                 _keep(side, name, rows)
                 body = len(rows)
-            elif status == 200 and route:
+            elif isinstance(body, dict) and "figures" in body:
                 for row in body["figures"]:
                     row["high"] -= row["low"]
                     del row["value"], row["low"]

@@ -280,14 +280,21 @@ def test_an_executor_with_another_secret_is_refused(spark: Any, tmp_path: Path) 
 
 
 def test_one_of_two_jobs_at_a_time_is_refused(spark: Any, tmp_path: Path) -> None:
-    """Both have counted; what the second one counted is never published, the first one's stays."""
+    """Three jobs have counted the same ticks. What the first one counted stays; the others are
+    never published, not even when the commit of the first is removed after the next one."""
     pages, empty = stream(spark, tmp_path / "state"), spark.createDataFrame([], COUNTS)
-    one, other = (Ledger(spark, pages, "table") for _ in range(2))
+    one, other, slow = (Ledger(spark, pages, "table") for _ in range(3))
     first, second = (
-        replace(each.last(), number=0, parts=[each.write(empty, 0)]) for each in (one, other)
+        replace(each.last(), number=0, open=2, parts=[each.write(empty, 0)])
+        for each in (one, other)
     )
     one.commit(first)
     with pytest.raises(CheckpointError, match=r"^state must be used by one job at a time"):
         other.commit(second)
     assert other.last().epoch == first.epoch != second.epoch
+    late = slow.write(empty, 0)
+    after = one.commit(replace(one.last(), number=1, after=2, open=3))
+    with pytest.raises(CheckpointError, match=r"^state must be used by one job at a time"):
+        slow.commit(replace(slow._new, number=0, open=2, parts=[late]))
+    assert other.last() == replace(after, parts=list(after.parts))
     assert other.counts(other.last()).count() == len(KEYS)

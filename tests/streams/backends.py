@@ -95,7 +95,10 @@ class PostgresBackend:
         self.fence = FileFence(folder / "fence")
 
     def open(self, *, noise: NamedNoise | None = None, seal: Seal | None = None) -> Store:
-        store = PostgresStore(self.url, fence=self.fence, seal=seal, lock_wait_seconds=2.0)
+        log = AuditLog(self.folder)
+        store = PostgresStore(
+            self.url, fence=self.fence, seal=seal, lock_wait_seconds=2.0, audit_log=log
+        )
         store._context.noise = noise
         return store
 

@@ -21,7 +21,6 @@ from fadecount.streams import (
     Store,
     Ticks,
 )
-from fadecount.streams.database import Checkpoints
 from tests.streams.backends import Backend, PostgresBackend
 
 MECHANISM = fc.Gradual(epsilon=0.5)
@@ -240,7 +239,7 @@ def test_of_two_stores_that_are_made_at_one_place_at_once_at_most_one_goes_on(
             return found
 
     raced: list[None] = []
-    with store_in(tmp_path, fence=Racing(tmp_path / "fence", checkpoint=Checkpoints())) as first:
+    with store_in(tmp_path, fence=Racing(tmp_path / "fence")) as first:
         with pytest.raises(FenceError, match=USED):
             first.create(describe(), start_tick=1)
         assert first.names() == []

@@ -84,7 +84,8 @@ def test_an_error_in_between_moves_all_or_none(tmp_path: Path, step: str) -> Non
                 raise RuntimeError(at)
 
     armed: list[bool] = []
-    fence = FileFence(tmp_path, checkpoint=Stop())
+    fence = FileFence(tmp_path)
+    fence.checkpoint = Stop()
     fence.move_together(moves(range(3), None, "a"))
     armed.append(True)
     with pytest.raises(RuntimeError):

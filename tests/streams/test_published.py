@@ -378,6 +378,23 @@ class TestStatus:
         assert before.ends.tolist() == [begin * 900]
         assert stream.so_far(per, as_of=begin + 1).starts.tolist() == [begin * 900]
 
+    @pytest.mark.parametrize("per", ["1h", "6h", "1d", "1w", "1mo"])
+    @pytest.mark.parametrize("mechanism", [DESIGN, fc.Gradual(epsilon=0.5)], ids=["blocks", "tree"])
+    def test_a_part_is_what_the_whole_has_there(
+        self, counts: NDArray[np.int64], mechanism: fc.Mechanism, per: str
+    ) -> None:
+        """The first slots of a range are computed alone."""
+        stream = published(counts, first=FIRST, mechanism=mechanism)
+        whole = stream.figures(per)
+        begins = np.maximum(whole.starts // 900, FIRST)
+        for since in (FIRST, FIRST + 1, FIRST + 777, at("2026-04-01"), FIRST + len(counts) - 1):
+            there = np.flatnonzero(begins >= since)
+            for most in (1, 2, 7, 10_000):
+                part, same = stream.figures(per, since=since, most=most), there[:most]
+                for name in Figures.__slots__:
+                    found = getattr(part, name)
+                    assert np.array_equal(found, getattr(whole, name)[same]), (since, most, name)
+
     def test_a_week_is_final_when_its_months_are(self, counts: NDArray[np.int64]) -> None:
         stream = published(counts, first=FIRST)
         weeks = stream.figures("1w")

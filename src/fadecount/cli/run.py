@@ -263,7 +263,6 @@ def _release(arguments: argparse.Namespace, under_way: Run, how: dict[str, Any])
                 stream.description,
                 loss=stream.loss,
                 group=stream.group,
-                kept=kept,
                 **how,
             ) as writer,
             progress("releasing", total=expected) as advance,

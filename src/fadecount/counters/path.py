@@ -23,7 +23,6 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from fadecount.intervals import highest_change
 from fadecount.mechanisms import CARRY, Schedule, scale_of
 from fadecount.noise import DiscreteLaplace, NoiseSource
 
@@ -141,7 +140,7 @@ class NoisePath:
         """The noise of ``count`` clock readings from ``first`` on in each of some rounds, and the
         tails of the last round."""
         last = first + count - 1
-        highest = highest_change(first - 1, last)
+        highest = ((first - 1) ^ last).bit_length() - 1  # of the levels renewed on the way
         width = self._width or 1
         kept = tails[: max(1, len(tails) - 1 - highest)]
         path: NDArray[np.int64] = np.reshape(kept[-1], (-1, 1, width))

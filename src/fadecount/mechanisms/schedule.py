@@ -6,9 +6,10 @@ says which these are, as plain data, so that one counter runs them all:
 * The first ``delay`` outputs are 0; afterwards the output at step ``t`` shows the inputs up to ``t
   - delay``.
 * A *clock* starts at 1 with the first shown step, and again with each round.
-* Slot ``l`` belongs to level ``l`` of the dyadic intervals of the clock (see
-  :mod:`fadecount.intervals`): one variable per interval, drawn when the interval begins. An
-  ``alternating`` schedule uses the intervals with an odd number only.
+* Slot ``l`` belongs to level ``l`` of the dyadic intervals of the clock, ``[k * 2**l, (k + 1) *
+  2**l - 1]`` for every ``k >= 1``: one variable per interval, drawn when the interval begins. None
+  starts at 0, which lets a stream run without a known end. An ``alternating`` schedule uses the
+  intervals with an odd ``k`` only.
 * The *carry* slot (rounds only) holds one variable per round for the sum of all earlier rounds,
   from the second round on.
 
@@ -27,7 +28,6 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from fadecount.checks import LONGEST, Whole
-from fadecount.intervals import steps_in_use
 from fadecount.mechanisms.memories import Memories
 from fadecount.mechanisms.noise_law import quantiles, tail_bound, variance_of
 
@@ -169,6 +169,19 @@ class Schedule:
             for row in zip(*(each[places].tolist() for each in parts[:3]), strict=True)
         ]
         return np.array(quantiles(laws, beta), dtype=np.float64)[inverse].astype(np.int64)
+
+
+def steps_in_use(level: int, last: int, *, alternating: bool = False) -> int:
+    """At how many clock readings among ``1 .. last`` an interval of this level is in use.
+
+    >>> steps_in_use(2, 9), steps_in_use(1, 9, alternating=True)
+    (6, 4)
+    """
+    length = 1 << level
+    if not alternating:
+        return max(0, last - length + 1)
+    whole, rest = divmod(last + 1, 2 * length)
+    return whole * length + max(0, rest - length)
 
 
 def bit_length(number: Whole) -> Whole:

@@ -7,8 +7,6 @@ import contextlib
 import logging
 from concurrent.futures import ThreadPoolExecutor
 
-from starlette.types import Receive, Scope, Send
-
 from fadecount.service.http import Tagged
 from fadecount.service.metrics import Metrics
 from fadecount.service.openapi import openapi_document
@@ -29,7 +27,7 @@ processes published."""
 
 
 class Service:
-    """An ASGI application with its writer, its readers and its live connections."""
+    """An ASGI ``application`` with its writer, its readers and its live connections."""
 
     def __init__(self, settings: Settings) -> None:
         self._settings = settings
@@ -56,24 +54,17 @@ class Service:
             state_of=self.writer.stream_state,
             trouble=self.trouble,
         )
-        writing = WriteContext(
-            writer=self.writer,
-            limits=settings.limits,
-            parsers=self._parsers,
-        )
+        writing = WriteContext(writer=self.writer, limits=settings.limits, parsers=self._parsers)
         reads = ((each, self.reading) for each in (*READING, *PAGES))
         writes = ((each, writing) for each in WRITING)
-        self._application = Application(
-            Router([*reads, *writes]), self.access, hosts=settings.hosts, answered=self._answered
+        self.application = Application(
+            Router([*reads, *writes]), self.access, hosts=settings.hosts, answered=metrics.answered
         )
         metrics.ready.set_function(lambda: float(self.trouble() is None))
         metrics.lag.set_function(self._lag_seconds)
-        metrics.streams = lambda: self.writer.leader.states() if self.writer.leader else {}
+        metrics.streams = lambda: leader.states() if (leader := self.writer.leader) else {}
         metrics.live_readers.set_function(lambda: self.reading.live_readers)
         self._looking: asyncio.Task[None] | None = None
-
-    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
-        await self._application(scope, receive, send)
 
     def trouble(self) -> str | None:
         """Why the service is not ready; None if it is."""
@@ -130,8 +121,3 @@ class Service:
     def _lag_seconds(self) -> float:
         leader = self.writer.leader
         return 0.0 if leader is None else round(leader.lag_seconds(), 1)
-
-    def _answered(self, path: str, method: str, status: int) -> None:
-        """Count the answers of reading routes."""
-        if path and method in ("GET", "HEAD"):
-            self.metrics.answered(path, status)

@@ -16,7 +16,6 @@ from collections.abc import (
     Callable,
     Generator,
     Iterable,
-    Iterator,
     Mapping,
 )
 from contextlib import nullcontext, suppress
@@ -123,14 +122,7 @@ class _Calls(Generic[Http]):
     @_Call
     def streams(self) -> Steps[list[StreamInfo]]:
         """The streams that this token may see, without their keys."""
-        streams: list[StreamInfo] = []
-        cursor: str | None = None
-        while True:
-            page = yield from self._exchange("GET", "/v1/streams", {"cursor": cursor})
-            streams += [_info(each) for each in page["streams"]]
-            cursor = page["next"]
-            if cursor is None:
-                return streams
+        return [_info(each) for each in (yield from self._pages("/v1/streams", {}, "streams"))]
 
     @_Call
     def stream(self, name: str) -> Steps[StreamInfo]:
@@ -243,16 +235,9 @@ class _Calls(Generic[Http]):
         was public at a time.
         """
         query = {"per": per, "key": key, "since": since, "until": until, "as_of": as_of}
-        pages = {**query, "together": _true(together), "limit": str(_PAGE)}
-        figures: list[PublishedFigure] = []
-        cursor: str | None = None
-        while True:
-            asked = {**pages, "cursor": cursor}
-            page = yield from self._exchange("GET", f"{_path(name)}/figures", asked)
-            figures += _figures(page)
-            cursor = page["next"]
-            if cursor is None:
-                return figures
+        asked = {**query, "together": _true(together), "limit": str(_PAGE)}
+        rows = yield from self._pages(f"{_path(name)}/figures", asked, "figures")
+        return [PublishedFigure(**each) for each in rows]
 
     @_Call
     def total(
@@ -289,6 +274,17 @@ class _Calls(Generic[Http]):
         """The privacy loss of an event of an age, such as ``1h``: exact or an upper bound."""
         answer = yield from self._exchange("GET", f"{_path(name)}/privacy", {"age": age})
         return float(answer["losses"][0]["loss"])
+
+    def _pages(self, path: str, query: Mapping[str, str | None], rows: str) -> Steps[list[Any]]:
+        """The rows of all pages of a list."""
+        every: list[Any] = []
+        cursor: str | None = None
+        while True:
+            page = yield from self._exchange("GET", path, {**query, "cursor": cursor})
+            every += page[rows]
+            cursor = page["next"]
+            if cursor is None:
+                return every
 
     def _exchange(
         self,
@@ -351,17 +347,21 @@ class Client(_Calls[httpx.Client]):
     def live(self, name: str, *, after: str | None = None) -> Generator[str]:
         """The time through which a stream is published, after each publication, without end; goes
         on when the connection breaks. Ask for figures then."""
-        reading = _Reading(after)
         while True:
+            through = ""
             with (
                 suppress(httpx.TransportError),
-                self._http.stream(**reading.request(name)) as response,
+                self._http.stream(**_live(name, after)) as response,
             ):
                 if response.status_code not in _AGAIN and not response.is_success:
                     response.read()
                     raise _failure(response)
                 for line in response.iter_lines() if response.is_success else ():
-                    yield from reading.events(line)
+                    if line.startswith("id: "):
+                        through = line.removeprefix("id: ")
+                    elif not line and through:  # the event is complete
+                        after, through = through, ""
+                        yield after
             time.sleep(_LIVE_PAUSE)
 
     def _run(self, steps: Steps[Result]) -> Result:
@@ -400,17 +400,20 @@ class AsyncClient(_Calls[httpx.AsyncClient]):
 
     async def live(self, name: str, *, after: str | None = None) -> AsyncGenerator[str]:
         """See :meth:`Client.live`."""
-        reading = _Reading(after)
         while True:
+            through = ""
             with suppress(httpx.TransportError):
-                async with self._http.stream(**reading.request(name)) as response:
+                async with self._http.stream(**_live(name, after)) as response:
                     if response.status_code not in _AGAIN and not response.is_success:
                         await response.aread()
                         raise _failure(response)
                     if response.is_success:
                         async for line in response.aiter_lines():
-                            for through in reading.events(line):
-                                yield through
+                            if line.startswith("id: "):
+                                through = line.removeprefix("id: ")
+                            elif not line and through:
+                                after, through = through, ""
+                                yield after
             await asyncio.sleep(_LIVE_PAUSE)
 
     async def _run(self, steps: Steps[Result]) -> Result:
@@ -431,30 +434,14 @@ class AsyncClient(_Calls[httpx.AsyncClient]):
             return result
 
 
-class _Reading:
-    """A live reading: the last event, and whether the one that is arriving says something."""
-
-    def __init__(self, after: str | None) -> None:
-        self._after, self._id = after, ""
-
-    def request(self, name: str) -> dict[str, Any]:
-        """The request for what comes after the last event."""
-        self._id = ""
-        headers = _given({"Accept": "text/event-stream", "Last-Event-ID": self._after})
-        return {
-            "method": "GET",
-            "url": f"{_path(name)}/live",
-            "headers": headers,
-            "timeout": httpx.Timeout(_LIVE_SECONDS),
-        }
-
-    def events(self, line: str) -> Iterator[str]:
-        """The event that a line of the answer completes: an empty line ends one."""
-        if line.startswith("id: "):
-            self._id = line.removeprefix("id: ")
-        elif not line and self._id:
-            self._after, self._id = self._id, ""
-            yield self._after
+def _live(name: str, after: str | None) -> dict[str, Any]:
+    """The request for what is published after an event."""
+    return {
+        "method": "GET",
+        "url": f"{_path(name)}/live",
+        "headers": _given({"Accept": "text/event-stream", "Last-Event-ID": after}),
+        "timeout": httpx.Timeout(_LIVE_SECONDS),
+    }
 
 
 def _failure(response: httpx.Response) -> ServiceError:

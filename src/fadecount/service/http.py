@@ -37,7 +37,7 @@ SECURITY_HEADERS: Headers = (
 )
 JSON = "application/json"
 
-PIECE_BYTES = 16 * 1024
+PIECE_BYTES = 32 * 1024
 """A larger body is sent in pieces of this size, each after the client has read most of those
 before."""
 
@@ -130,13 +130,20 @@ class Tagged:
     ``next_page`` is the query of the page after it, if there is one.
     """
 
-    __slots__ = ("_media_type", "_next_page", "_tag", "body")
+    __slots__ = ("_about", "_headers", "_tag", "body")
 
     def __init__(
         self, body: bytes, media_type: str = JSON, *, next_page: str | None = None
     ) -> None:
-        self.body, self._media_type, self._next_page = body, media_type.encode(), next_page
-        self._tag = f'"{hashlib.sha256(self._media_type + body).hexdigest()[:32]}"'
+        self.body, kind = body, media_type.encode()
+        self._tag = f'"{hashlib.sha256(kind + body).hexdigest()[:32]}"'
+        self._headers: Headers = (
+            (b"etag", self._tag.encode()),
+            (b"vary", b"Accept, Authorization"),
+        )
+        if next_page:  # relative, so it also works behind a proxy
+            self._headers += ((b"link", f'<?{next_page}>; rel="next"'.encode()),)
+        self._about: Headers = ((b"content-type", kind), (b"content-length", b"%d" % len(body)))
 
     def __len__(self) -> int:
         return len(self.body)
@@ -145,21 +152,11 @@ class Tagged:
         """The body, or status 304 if the client has it. It may be kept for some ``seconds``, and
         after that for as long as its tag is confirmed."""
         fresh = b"max-age=%d" % seconds if seconds else b"no-cache"
-        headers: Headers = (
-            (b"etag", self._tag.encode()),
-            (b"vary", b"Accept, Authorization"),
-            (b"cache-control", (b"public, " if public else b"private, ") + fresh),
-        )
-        if self._next_page:  # relative, so it also works behind a proxy
-            headers += ((b"link", f'<?{self._next_page}>; rel="next"'.encode()),)
+        kept = (b"cache-control", (b"public, " if public else b"private, ") + fresh)
         known = request.headers.get("if-none-match")
         if known and self._tag in {each.strip().removeprefix("W/") for each in known.split(",")}:
-            return Answer(b"", 304, headers)
-        about = (
-            (b"content-type", self._media_type),
-            (b"content-length", b"%d" % len(self.body)),
-        )
-        return Answer(self.body, 200, (*headers, *about))
+            return Answer(b"", 304, (*self._headers, kept))
+        return Answer(self.body, 200, (*self._headers, kept, *self._about))
 
 
 def tagged_json(value: object) -> Tagged:

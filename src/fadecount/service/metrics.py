@@ -65,9 +65,11 @@ class Metrics(Collector):
             family.add_metric([state], streams.get(state, 0))
         yield family
 
-    def answered(self, route: str, status: int) -> None:
-        """One answer of a reading route, by the route's pattern: never by a name, a key or a
+    def answered(self, route: str, method: str, status: int) -> None:
+        """Count an answer of a reading route, by the route's pattern: never by a name, a key or a
         token."""
+        if not route or method not in ("GET", "HEAD"):
+            return
         self._requests(route, str(status)).inc()
 
     def text(self) -> bytes:

@@ -6,15 +6,21 @@ import asyncio
 import logging
 import math
 from collections import OrderedDict
-from collections.abc import Iterable
 from contextlib import nullcontext
-from functools import partial
+from functools import lru_cache, partial
 from typing import Any, ClassVar
 
 from uvicorn.protocols.http.httptools_impl import STATUS_LINE, HttpToolsProtocol
 
 from fadecount.service import http
-from fadecount.service.http import PIECE_BYTES, SECURITY_HEADERS, WRITE, Answer, problem_answer
+from fadecount.service.http import (
+    PIECE_BYTES,
+    SECURITY_HEADERS,
+    WRITE,
+    Answer,
+    Headers,
+    problem_answer,
+)
 from fadecount.service.problems import Problem, bad_request, too_large, too_slow
 from fadecount.service.settings import Limits
 
@@ -201,7 +207,7 @@ class GuardedProtocol(HttpToolsProtocol):
             self.cycle.disconnected = True
             self.cycle.message_event.set()
         answer = problem_answer(problem)
-        self.transport.write(_head(answer.status, answer.headers, close=True) + answer.body)
+        self.transport.write(_head(answer, close=True) + answer.body)
         self.transport.close()
 
 
@@ -217,8 +223,8 @@ async def _write(cycle: Any, answer: Answer, request_id: bytes) -> bool:
     if cycle.disconnected or cycle.response_started:
         return False
     body = b"" if cycle.scope["method"] == "HEAD" else answer.body
-    headers = (*cycle.default_headers, *answer.headers, (b"x-request-id", request_id))
-    head = _head(answer.status, headers, close=not cycle.keep_alive)
+    own = (*cycle.default_headers, (b"x-request-id", request_id))
+    head = _head(answer, own, close=not cycle.keep_alive)
     with http.SENDING.holding(body) if len(body) > PIECE_BYTES else nullcontext():
         cycle.response_started, cycle.waiting_for_100_continue = True, False
         cycle.transport.write(head + body[:PIECE_BYTES])
@@ -235,13 +241,19 @@ async def _write(cycle: Any, answer: Answer, request_id: bytes) -> bool:
     return True
 
 
-def _head(status: int, headers: Iterable[tuple[bytes, bytes]], *, close: bool) -> bytes:
-    lines = b"".join([b"%b: %b\r\n" % header for header in headers])
+def _head(answer: Answer, own: Headers = (), *, close: bool) -> bytes:
+    lines = b"".join([b"%b: %b\r\n" % header for header in own])
     end = b"connection: close\r\n\r\n" if close else b"\r\n"
-    return b"".join((STATUS_LINE[status], lines, _SECURITY, end))
+    return b"".join((STATUS_LINE[answer.status], lines, _lines(answer.headers), _SECURITY, end))
 
 
-_SECURITY = b"".join(b"%b: %b\r\n" % header for header in SECURITY_HEADERS)
+@lru_cache(maxsize=1024)
+def _lines(headers: Headers) -> bytes:
+    """Headers as they are sent. Many readers get the same answer."""
+    return b"".join([b"%b: %b\r\n" % header for header in headers])
+
+
+_SECURITY = _lines(SECURITY_HEADERS)
 
 
 def guarded(limits: Limits) -> type[Any]:

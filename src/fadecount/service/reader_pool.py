@@ -29,7 +29,7 @@ THREADS = 4
 MOST_WAITING = 256
 """Reads that may wait for a thread; the client of one more is asked to try again later."""
 
-CACHE_BYTES = 48 << 20
+CACHE_BYTES = 32 << 20
 MOST_AROUND = 1500 + LONGEST_QUERY
 """Bytes that a cached answer takes beside its body: its headers, and the question."""
 

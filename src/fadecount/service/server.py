@@ -173,7 +173,7 @@ async def _serve(
 
 def make_server(service: Service, settings: Settings) -> _Server:
     config = uvicorn.Config(
-        service,
+        service.application,
         http=guarded(settings.limits),
         loop="none",
         lifespan="off",

@@ -151,10 +151,10 @@ class Ledger:
         """The last commit, or an empty one before the first; another stream's and a copied or
         restored one are refused."""
         names = self.directory.names()
-        numbers = [_number(name) for name in names if name.startswith("commit-")]
-        if not numbers:
+        number = max(map(_number, filter(_is_commit, names)), default=-1)
+        if number < 0:
             return self._new
-        last = Commit(**json.loads(self.directory.read(f"commit-{max(numbers)}")))
+        last = Commit(**json.loads(self.directory.read(f"commit-{number}")))
         for name, now in self._new.stream.items():
             if now != last.stream.get(name):
                 raise CheckpointError(
@@ -183,12 +183,16 @@ class Ledger:
         file, mark = f"commit-{commit.number}", f"mark-{commit.number}-{token}"
         self.directory.create(mark, "")
         commit = replace(commit, midnights=midnights, token=token, mark=self.directory.mark(mark))
-        if not self.directory.create(file, json.dumps(asdict(commit))):
+        created = self.directory.create(file, json.dumps(asdict(commit)))
+        names = self.directory.names()
+        # Two jobs may have counted the same ticks. The later one finds the file of the first, or,
+        # where that is removed already, the file of a higher number.
+        if not created or any(_number(name) > commit.number for name in filter(_is_commit, names)):
             raise CheckpointError(
                 f"state must be used by one job at a time, got another one in {self.stream.state};"
                 " let one of them run"
             )
-        for name in self.directory.names():
+        for name in names:
             ours = name.startswith(("counts-", "commit-", "mark-"))
             if ours and _number(name) <= commit.number and name not in (file, mark, *commit.parts):
                 self.directory.remove(name)
@@ -203,6 +207,10 @@ class Ledger:
     def counts(self, commit: Commit) -> DataFrame:
         """The rows of the ledger. Those without a position are the declared keys."""
         return self.spark.read.schema(COUNTS).parquet(*map(self.directory.path, commit.parts))
+
+
+def _is_commit(name: str) -> bool:
+    return name.startswith("commit-")
 
 
 def _number(name: str) -> int:

@@ -101,8 +101,7 @@ class FigureWriter:
     What the stream is (its protected unit, what a unit loses when, its tick) is in the metadata of
     a Parquet file, and for the other formats in a file beside it whose name ends with
     ``-metadata.json``. ``loss`` is that of the stream with all its histories (by default with one),
-    ``group`` that of its group. ``kept`` says whether the figures are in a store too, where they
-    can be read if writing fails.
+    ``group`` that of its group.
     """
 
     def __init__(
@@ -112,11 +111,10 @@ class FigureWriter:
         *,
         loss: StreamLoss | None = None,
         group: GroupLoss | None = None,
-        kept: bool = True,
         force: bool = False,
         append: bool = False,
     ) -> None:
-        self._stream, self._zone, self._kept = description.name, description.ticks.zone, kept
+        self._stream, self._zone = description.name, description.ticks.zone
         self._about = about_stream(description, loss, group)
         self._kind = check_output(output, force=force, append=append)
         self._mode: Literal["a", "w"] = "a" if append else "w"
@@ -153,7 +151,7 @@ class FigureWriter:
             self._file.write(text)
             self._file.flush()
         except OSError as error:
-            raise _failed(error, self._path, kept=self._kept) from error
+            raise _failed(error, self._path) from error
 
     def close(self) -> None:
         """Finish the file."""
@@ -171,7 +169,7 @@ class FigureWriter:
                 beside = self._path.with_name(f"{self._path.name}-metadata.json")
                 beside.write_text(json.dumps(self._about, ensure_ascii=False, indent=2) + "\n")
         except OSError as error:
-            raise _failed(error, self._path, kept=self._kept) from error
+            raise _failed(error, self._path) from error
 
     def __enter__(self) -> Self:
         return self
@@ -334,12 +332,14 @@ def _polars_frame(table: Table, zone: str) -> Any:
     )
 
 
-def _failed(error: OSError, path: Path | None, *, kept: bool) -> FadecountError:
+def _failed(error: OSError, path: Path | None) -> FadecountError:
     if path is None:  # the reader of the pipe has closed it: nothing more can be written
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
     where = "standard output" if path is None else str(path)
-    remedy = "what was published is in the store" if kept else "a store keeps what was published"
-    return FadecountError(f"output to {where} failed: {error.strerror}; {remedy}")
+    return FadecountError(
+        f"output to {where} failed: {error.strerror}; what was published is in the store, if there"
+        " is one"
+    )
 
 
 def _polars() -> Any:

@@ -31,7 +31,7 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple, cast
 
-from fadecount.errors import FenceError, StoreError
+from fadecount.errors import FenceError, StoreError, bad_parameter
 from fadecount.noise import unpredictable
 from fadecount.streams.audit_log import Act
 from fadecount.streams.database import Checkpoints, Database, placeholders
@@ -109,10 +109,10 @@ class Fence(ABC):
     durable. After a failure the next use connects again and reads what was really committed.
     """
 
-    def __init__(self, where: str, checkpoint: Checkpoints | None = None) -> None:
+    def __init__(self, where: str) -> None:
         self.where = where
         """Where the marks are, for messages. It contains no password."""
-        self._checkpoint = checkpoint or Checkpoints()
+        self.checkpoint = Checkpoints()
         self._guard = threading.RLock()
         self._database: Database | None = None
         self._connected_to = self._identity()
@@ -193,8 +193,8 @@ class Fence(ABC):
                     elif not database.change(_INSERT, (*row, each.mark.name)):
                         refused[each.uid] = _moved_elsewhere()  # by another process meanwhile
                 database.change_many(_UPDATE, rows)
-                self._checkpoint("fence written")
-            self._checkpoint("fence synced")
+                self.checkpoint("fence written")
+            self.checkpoint("fence synced")
         return refused
 
     def close(self) -> None:
@@ -228,13 +228,11 @@ def _moved_elsewhere() -> FenceError:
 class FileFence(Fence):
     """A fence in the SQLite file ``fence.db`` of a folder, by default the user's state folder."""
 
-    def __init__(
-        self, folder: str | Path | None = None, *, checkpoint: Checkpoints | None = None
-    ) -> None:
+    def __init__(self, folder: str | Path | None = None) -> None:
         self.folder = Path(folder) if folder is not None else default_folder()
         """Where the marks are."""
         self._path = self.folder / FILE_NAME
-        super().__init__(repr(str(self.folder)), checkpoint)
+        super().__init__(repr(str(self.folder)))
 
     def _connect(self) -> Database:
         try:
@@ -260,8 +258,8 @@ class FileFence(Fence):
 class ServerFence(Fence):
     """A fence in a PostgreSQL database that is not restored together with the store's own."""
 
-    def __init__(self, url: str, *, checkpoint: Checkpoints | None = None) -> None:
-        super().__init__("a PostgreSQL server", checkpoint)
+    def __init__(self, url: str) -> None:
+        super().__init__("a PostgreSQL server")
         self._url = url
         self.where = f"PostgreSQL database {self.database.name!r}"
 
@@ -470,21 +468,25 @@ def _refusal(status: Status, mark: Mark | None, fence: Fence, known: int) -> Fen
 
 
 def shared_fate(store: str | Path | PostgresDatabase, fence: Fence) -> str | None:
-    """One line if one backup is likely to hold both the store and its fence, so that restoring it
-    goes unnoticed; else None."""
-    if not isinstance(store, str | Path):
-        if isinstance(fence, ServerFence) and fence.database.server == store.server:
-            return (
-                "store and fence are on one PostgreSQL server: if a backup of the whole server is"
-                " restored, that goes unnoticed"
-            )
-        return None
-    if isinstance(fence, FileFence) and _device(Path(store)) == _device(fence.folder):
-        return (
-            "store and fence are on one file system: if a backup of all of it is restored, that"
-            " goes unnoticed; put the fence on another disk"
-        )
-    return None
+    """Refuse a fence that is inside its store. Return one line if one backup is likely to hold both
+    of them, so that restoring it goes unnoticed; else None."""
+    inside = shared = None
+    if isinstance(store, str | Path):
+        if isinstance(fence, FileFence):
+            if fence.folder.resolve().is_relative_to(Path(store).resolve().parent):
+                inside = "folder"
+            if _device(Path(store)) == _device(fence.folder):
+                shared = "file system"
+    elif isinstance(fence, ServerFence) and fence.database.server == store.server:
+        inside = "own database" if fence.database.name == store.name else None
+        shared = "PostgreSQL server"
+    if inside:
+        remedy = "a backup must not take both along"
+        raise bad_parameter("fence", fence.where, f"outside the store's {inside}", remedy)
+    return shared and (
+        f"store and fence are on one {shared}: if a backup of all of it is restored, that goes"
+        " unnoticed; put the fence on another one"
+    )
 
 
 def _device(path: Path) -> int:

@@ -137,13 +137,10 @@ class StreamLoss:
         return min(loss, self._total(each_tick + ahead, self.histories), key=lambda one: one.amount)
 
     def _total(self, age: ArrayLike, histories: int, units: int = 1) -> Loss:
-        return self.composed(self.mechanism, np.clip(age, 0, LONGEST), histories, units)
-
-    def composed(
-        self, mechanism: Mechanism, age: ArrayLike, histories: int, units: int = 1
-    ) -> Loss:
-        """The loss at an age that the same unit would have under a mechanism, after that many
-        histories."""
-        return mechanism.composed_loss(
-            age, units=units, sensitivity=self.sensitivity, keys=self.keys, histories=histories
+        return self.mechanism.composed_loss(
+            np.clip(age, 0, LONGEST),
+            units=units,
+            sensitivity=self.sensitivity,
+            keys=self.keys,
+            histories=histories,
         )

@@ -19,7 +19,7 @@ from typing import Any, Protocol
 import numpy as np
 from numpy.typing import NDArray
 
-from fadecount.durations import UNITS
+from fadecount.durations import UNITS, parse_duration
 from fadecount.errors import RemovedError, StoreError, bad_parameter
 from fadecount.mechanisms import ANNOUNCED, Blocks
 from fadecount.mechanisms.views import Views, bounds_of_sums, half_widths_around, views_of
@@ -184,9 +184,13 @@ class Published:
         level = self._level(per, zone)
         if level is not None and self.kept:
             first = max(first, self.kept[level])
-        slots = self._blocks(level, steps) if level is not None else self._slots(per, zone, steps)
-        slots = slots.beginning_in(first - self.first_tick, end - self.first_tick)
-        slots = slots.chosen(slice(most))
+        begin = first - self.first_tick
+        slots = (
+            self._blocks(level, steps, begin, most)
+            if level is not None
+            else self._slots(per, zone, steps, begin, most)
+        )
+        slots = slots.beginning_in(begin, end - self.first_tick).chosen(slice(most))
         if news_since is not None:
             slots = slots.chosen(self._settled(level, slots.ends) > news_since - self.first_tick)
         figures = (
@@ -261,9 +265,12 @@ class Published:
         ``1d``."""
         steps, level = self._steps(as_of), self._level(per, None)
         open_too = steps + 1  # the tick that is open is in the slot, and not counted
-        slots = (
-            self._blocks(level, open_too) if level is not None else self._slots(per, None, open_too)
-        ).chosen(slice(-1, None))
+        if level is not None and self.calendar is not None:
+            slots = self._blocks(level, open_too, self.calendar.frontier(level, steps))
+        else:
+            first = steps - self._delay - 8 * self._nominal(per)
+            slots = self._slots(per, None, open_too, max(0, first))
+        slots = slots.chosen(slice(-1, None))
         ends = np.minimum(slots.ends, steps - self._delay)
         return self._windows(replace(slots, ends=ends, partial=np.ones_like(slots.partial)), steps)
 
@@ -336,15 +343,27 @@ class Published:
             return 0
         return earliest_step(self.description.mechanism, self.first_tick, self.kept)
 
-    def _slots(self, per: str, zone: str | None, steps: int) -> _Slots:
-        """The slots of a length, as far as they are public; of running totals with a delay, as far
-        as they are shown."""
-        ticks, delay = self.description.ticks, self._delay
+    def _nominal(self, per: str) -> int:
+        """About how many ticks a slot of a length has."""
+        return max(1, parse_duration(per, name="per") // self.description.ticks.tick_seconds)
+
+    def _slots(
+        self, per: str, zone: str | None, steps: int, first: int = 0, most: int | None = None
+    ) -> _Slots:
+        """The slots of a length that begin at a position or later, as far as they are public (of
+        running totals with a delay, as far as they are shown); if that is enough, at least ``most``
+        of them."""
+        ticks, nothing = self.description.ticks, np.zeros(0, dtype=np.int64)
         calendar = WindowCalendar(per=per, zone=zone or ticks.zone)
-        if steps <= delay:
-            return self._between(np.zeros(0, dtype=np.int64), np.zeros(0, dtype=np.int64))
-        last = self.first_tick + steps - delay - 1
-        edges, at, partial = window_ticks(ticks, calendar, self.first_tick, last)
+        begin, last = self.first_tick, self.first_tick + steps - self._delay - 1
+        if first:
+            moment = ticks.start_seconds(self.first_tick + first)
+            begin = ticks.first_from(int(calendar.edges(moment - 1, moment)[1]))
+        if most is not None:
+            last = min(last, begin + 2 * (most + 1) * self._nominal(per))
+        if begin > last:
+            return self._between(nothing, nothing)
+        edges, at, partial = window_ticks(ticks, calendar, begin, last)
         positions = at - self.first_tick
         inner, blocks = positions[1:-1], self.calendar
         if blocks is not None and np.any(blocks.frontier(0, inner) != inner):
@@ -359,14 +378,21 @@ class Published:
             partial=partial,
         )
 
-    def _blocks(self, level: int, steps: int) -> _Slots:
-        """The blocks of a level, as far as they are public."""
-        calendar = self.calendar
+    def _blocks(self, level: int, steps: int, first: int = 0, most: int | None = None) -> _Slots:
+        """The blocks of a level that begin at a position or later, as far as they are public; if
+        that is enough, at least ``most`` of them."""
+        calendar, mechanism = self.calendar, self.description.mechanism
         assert calendar is not None
-        ends = calendar.edges(level, 0, steps)
-        last = calendar.end(level, steps)
-        begins = np.concatenate([[0], ends])
-        if last == steps:  # no block is open
+        assert isinstance(mechanism, Blocks)
+        begin, stop = calendar.end(level, first), steps
+        if most is not None:
+            stop = min(steps, begin + 2 * (most + 1) * mechanism.levels[level].length)
+        if begin >= stop:
+            return self._between(np.zeros(0, dtype=np.int64), np.zeros(0, dtype=np.int64))
+        ends = calendar.edges(level, begin, stop)
+        last = calendar.end(level, stop)
+        begins = np.concatenate([[begin], ends])
+        if last == stop:  # no block is open
             begins = begins[:-1]
         else:
             ends = np.append(ends, last)
@@ -618,10 +644,6 @@ class Published:
             raise _incomplete()
         return totals, widths
 
-    def kept_step(self, level: int) -> int:
-        """The end of the last block of a level that was removed."""
-        return self.kept[level] - self.first_tick if self.kept else 0
-
     def removed(self) -> RemovedError:
         """The error for a question about what was removed."""
         shown = self.description.ticks.shown(self.first_tick + self._earliest())
@@ -659,7 +681,8 @@ class _Fetched:
         self._columns: dict[tuple[int, int], tuple[Numbers, Numbers, Numbers]] = {}
         for (level, stage), ranges in views.needs().items():
             below = level - (stage == ANNOUNCED)  # differences go with the children
-            if published.kept and len(ranges) and ranges[0, 0] < published.kept_step(below):
+            kept = published.kept[below] - published.first_tick if published.kept else 0
+            if len(ranges) and ranges[0, 0] < kept:
                 raise published.removed()
             pieces = [
                 piece

@@ -194,7 +194,7 @@ class StoredState:
         for level, block in maker.open.items():
             head, noise = (block.start, block.end, int(block.void)), block.noise
             same = level not in maker.touched and self._heads.get(level) == head
-            yield (OPEN, level), None if same else self._open_body(head, block.count)
+            yield (OPEN, level), None if same else self._open_body(*head, block.count)
             if noise is not None:
                 same = self._noises.get(level) is noise
                 yield (NOISE, level), None if same else _noise_body(np.concatenate(noise))
@@ -207,8 +207,12 @@ class StoredState:
                 self._bodies[CHILDREN, level] = state
             self._heads[level], self._noises[level] = head, noise
 
-    def _open_body(self, head: tuple[int, int, int], count: NDArray[np.int64]) -> bytes:
-        return np.array(head, dtype="<i8").tobytes() + _packed(count, self._high(*head[:2]))
+    def _open_body(self, start: int, end: int, void: int, count: NDArray[np.int64]) -> bytes:
+        """Start, end, void and the counts of an open block: the lower 4 bytes of all counts, then
+        the upper parts of all. Its size depends on their number alone."""
+        head, upper = np.array([start, end, void], dtype="<i8"), (count >> 32)
+        parts = head, count.astype("<u4"), upper.astype(self._high(start, end))
+        return b"".join(part.tobytes() for part in parts)
 
     def _high(self, start: int, end: int) -> str:
         """The type of the upper parts of counts of a block: one byte where that is always
@@ -290,13 +294,8 @@ def write_state(database: Database, changes: Sequence[Changes]) -> None:
         )
 
 
-def _packed(count: NDArray[np.int64], high: str) -> bytes:
-    """Counts from 0 on: the lower 4 bytes of all, then the upper parts of all. Its size depends on
-    their number alone."""
-    return count.astype("<u4").tobytes() + (count >> 32).astype(high).tobytes()
-
-
 def _unpacked(body: bytes, high: str) -> NDArray[np.int64]:
+    """The counts of an open block."""
     width = len(body) // (4 + int(high[-1]))
     lower = np.frombuffer(body, dtype="<u4", count=width).astype(np.int64)
     return lower + (np.frombuffer(body, dtype=high, offset=4 * width).astype(np.int64) << 32)

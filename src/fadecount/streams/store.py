@@ -20,7 +20,6 @@ from fadecount.streams.embargo import reseal_embargo
 from fadecount.streams.fence import (
     Fence,
     FileFence,
-    ServerFence,
     claim,
     default_folder,
     mark_of,
@@ -429,22 +428,16 @@ class SQLiteStore(Store):
     def __init__(
         self, path: str | Path, *, fence: Fence | None = None, seal: Seal | None = None
     ) -> None:
-        folder, fence = Path(path).resolve().parent, fence or FileFence()
-        if isinstance(fence, FileFence) and fence.folder.resolve().is_relative_to(folder):
-            raise bad_parameter(
-                "fence",
-                str(fence.folder),
-                "outside the store's folder",
-                "a backup must not take both along",
-            )
+        fence = fence or FileFence()
+        warning = shared_fate(path, fence)
         context = Context(
             database=SQLiteDatabase(path, writes=True),
             seal=seal or Plain(),
             fence=fence,
-            audit_log=AuditLog(folder),
+            audit_log=AuditLog(Path(path).resolve().parent),
         )
         super().__init__(context)
-        self.fence_warning = shared_fate(path, fence)
+        self.fence_warning = warning
 
 
 class PostgresStore(Store):
@@ -466,17 +459,11 @@ class PostgresStore(Store):
         from fadecount.streams.postgres import PostgresDatabase
 
         database, fence = PostgresDatabase(url, writes=True), fence or FileFence()
-        if isinstance(fence, ServerFence) and (fence.database.server, fence.database.name) == (
-            database.server,
-            database.name,
-        ):
+        try:
+            warning = shared_fate(database, fence)
+        except BaseException:
             database.close()
-            raise bad_parameter(
-                "fence",
-                fence.where,
-                "outside the store's own database",
-                "a backup must not take both along",
-            )
+            raise
         context = Context(
             database=database,
             seal=seal or Plain(),
@@ -484,4 +471,4 @@ class PostgresStore(Store):
             audit_log=audit_log or AuditLog(default_folder()),
         )
         super().__init__(context, lock_wait_seconds=lock_wait_seconds)
-        self.fence_warning = shared_fate(database, fence)
+        self.fence_warning = warning

@@ -94,12 +94,9 @@ class Stream(Intake):
     def declare(self, names: Iterable[str]) -> None:
         """Declare more keys, all or none of them. They begin at zero, with noise of the same law as
         the others; in a stream of blocks with the next block of each level."""
-        with self._guard:
-            self._declare(checked_keys(names, frozenset(self.keys)))
-
-    def _declare(self, new: Sequence[str]) -> None:
         context = self._context
         with self._changing() as (machine, state):
+            new = checked_keys(names, frozenset(state.keys))
             status, known = self._status, len(state.keys)
             mechanism, name = status.description.mechanism, status.description.name
             with context.database.transaction():
@@ -409,8 +406,11 @@ def _draw_and_store(
     checkpoint("inputs taken")
     closed, changes = [], []
     for each, status, (machine, state) in zip(closings, after, loaded, strict=True):
-        add_up(each.rows[0], slice(None), taken[status.id])
-        figures = _figures(context, machine, state, status, each)
+        counts = taken[status.id][np.newaxis]
+        add_up(counts, slice(1), each.rows[:1])
+        if len(each.rows) > 1:
+            counts = np.concatenate([counts, each.rows[1:]])
+        figures = _figures(context, machine, state, status, each.first, counts)
         last = each.first + len(each.rows) - 1
         closed.append(Closed(first_tick=each.first, last_tick=last, figures=figures))
         checkpoint("noise drawn")
@@ -435,14 +435,18 @@ def _draw_and_store(
 
 
 def _figures(
-    context: Context, machine: Machine, state: StoredState, after: Status, closing: _Closing
+    context: Context,
+    machine: Machine,
+    state: StoredState,
+    after: Status,
+    first: int,
+    counts: NDArray[np.int64],
 ) -> tuple[FigureRows, ...]:
-    """Count the ticks. Returns the figures that become public with them: of blocks that end now,
-    and from the embargo. Those that are not public yet are stored under embargo."""
-    database, end = context.database, closing.first + len(closing.rows)
-    public, waiting = count_ticks(
-        machine, closing.rows, closing.first, after.description.ticks, after.calendar
-    )
+    """Count the ticks from ``first`` on. Returns the figures that become public with them: of
+    blocks that end now, and from the embargo. Those that are not public yet are stored under
+    embargo."""
+    database, end = context.database, first + len(counts)
+    public, waiting = count_ticks(machine, counts, first, after.description.ticks, after.calendar)
     due = state.next_public is not None and state.next_public <= end
     if due:
         public = take_public(database, context.seal, after, end) + public
@@ -469,7 +473,7 @@ def _rows_from(
     low, high = max(begin, first), min(begin + shape[0], first + len(inputs))
     some = inputs[low - first : max(low, high) - first]
     if len(some) == shape[0]:
-        return some.copy()
+        return some
     rows = np.zeros(shape, dtype=np.int64)
     rows[low - begin : low - begin + len(some)] = some
     return rows

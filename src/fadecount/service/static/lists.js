@@ -1,5 +1,5 @@
 // Long lists: a search narrows them, and rows get their numbers when they are seen.
-import { called, half, number } from "./words.js";
+import { half, number } from "./words.js";
 
 const MOST_DRAWN = 200;
 const SEARCH_FROM = 9;
@@ -16,7 +16,7 @@ export class SearchList {
         row.seen = isIntersecting;
         if (isIntersecting) this.fill(row.item, target);
       }
-    }, { rootMargin: "200px" });
+    }, { rootMargin: "100% 0px" });
   }
 
   show(items) {
@@ -54,9 +54,9 @@ export function fade(element, words) {
 export const margin = (row) => (row ? `± ${number(half(row))}` : "");
 
 /* The parts of a number with its name: [name, value, margin] in an element with such children. */
-export function fillNumber(element, row, zone, otherwise) {
+export function fillNumber(element, row, name) {
   const [label, value, around] = element.querySelectorAll(".label, .value, .margin");
-  label.textContent = row ? called(row, zone) : otherwise;
+  label.textContent = name;
   fade(value, row ? number(row.value) : "–");
   fade(around, margin(row));
 }

@@ -53,8 +53,8 @@ function card(facts) {
 async function fillCard(facts, item) {
   const found = await firstNumbers(facts, { together: "true" }, running.signal).catch(() => null);
   if (!found) return;
-  const names = slotNames(facts);
-  [found.open, found.last].forEach((row, index) => fillNumber(item.querySelectorAll(".part")[index], row, facts.zone, names[index]));
+  const names = slotNames(facts, found);
+  [found.open, found.last].forEach((row, index) => fillNumber(item.querySelectorAll(".part")[index], row, names[index]));
 }
 
 async function showList() {

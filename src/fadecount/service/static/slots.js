@@ -1,6 +1,6 @@
 // Which slots of time a stream can show, and which of them people read first.
 import { rowsOf } from "./api.js";
-import { length, lengthSeconds, offset, timeTicks } from "./words.js";
+import { called, lengthSeconds, offset, timeTicks } from "./words.js";
 
 const DAY = 86400;
 const COMMON = ["1h", "1d", "1w", "1mo", "1y"];
@@ -13,7 +13,7 @@ export function lengths({ tick_seconds: tick, zone, levels }) {
   const own = levels.map((level) => level.per);
   const smallest = own.length ? lengthSeconds(own[0]) : tick;
   const wholeDays = DAY % tick === 0 && smallest <= DAY && (tick === DAY || offset(Date.now(), zone) % (tick * 1000) === 0);
-  const fits = (per) => lengthSeconds(per) > tick && (per === "1h" ? 3600 % smallest === 0 : wholeDays);
+  const fits = (per) => lengthSeconds(per) >= tick && (per === "1h" ? 3600 % smallest === 0 : wholeDays);
   return [...new Set([...own, ...COMMON.filter(fits)])].sort((one, other) => lengthSeconds(one) - lengthSeconds(other));
 }
 
@@ -24,16 +24,20 @@ export function headlineSlots(facts) {
   return { open, wide, last: open === "1d" ? open : offered[0] ?? open };
 }
 
-/* What these two are called while nothing of them is published. */
-export function slotNames(facts) {
+/* What the open slot and the last whole one are called, where these rows of them are published. */
+export function slotNames(facts, rows = {}) {
   const { open, last } = headlineSlots(facts);
-  return [{ "1d": "Today so far", "1mo": "This month so far", "1y": "This year so far" }[open] ?? "Total", last === "1d" || !last ? "Yesterday" : `Last ${length(last)}`];
+  const now = Date.now();
+  const [today, yesterday] = [{ time: now, end: now + 1 }, { time: now - 1, end: now }];
+  return [open ? called(rows.open ?? today, open, facts.zone) : "Total", last ? called(rows.last ?? yesterday, last, facts.zone) : "Before"];
 }
 
-/* The open slot and the last whole one, as rows; null where nothing of it is published. `who` is a key, or all together. */
+/* The open slot and the last whole one, as rows; null where nothing of it is published. `who` is a key, or all together.
+ * A stream without days or months has its total instead. */
 export async function firstNumbers(facts, who, signal) {
   const { open, last } = headlineSlots(facts);
-  if (!open || !facts.published_through) return { open: null, last: null };
+  if (!facts.published_through) return { open: null, last: null };
+  if (!open) return { open: (await rowsOf(facts.name, "total", who, signal))[0] ?? null, last: null };
   const through = Date.parse(facts.published_through);
   const read = (per) => rowsOf(facts.name, "figures", { per, since: before(facts, 2.2 * lengthSeconds(per)), ...who }, signal);
   const [slots, others] = await Promise.all([read(open), open === last ? null : read(last)]);

@@ -155,11 +155,10 @@ export class StreamView {
     const empty = !facts.published_through;
     byId("empty").hidden = !empty;
     for (const id of ["others", "legend", "more"]) byId(id).hidden = empty;
-    const { open, last } = headlineSlots(facts);
-    const shown = open ? numbers.open : numbers.total;
-    const [openName, lastName] = slotNames(facts);
-    fillNumber(byId("first"), shown, zone, openName);
-    if (!open) byId("first").querySelector(".label").textContent = openName;
+    const { open, last, wide } = headlineSlots(facts);
+    const shown = numbers.open;
+    const [openName, lastName] = slotNames(facts, numbers);
+    fillNumber(byId("first"), shown, openName);
     byId("value").style.setProperty("min-width", `${number(numbers.last?.value ?? 0).length}ch`); // today gets as long as yesterday
     const through = Date.parse(facts.published_through);
     if (empty) {
@@ -173,16 +172,16 @@ export class StreamView {
       : `the first figure comes ${near(through + tick * 1000, zone)} ${zoned(zone)}`;
     byId("last-part").hidden = byId("wide-part").hidden = byId("total-part").hidden = !open;
     if (!open) return;
-    fillNumber(byId("last-part"), numbers.last, zone, lastName);
+    fillNumber(byId("last-part"), numbers.last, lastName);
     byId("last-words").textContent = numbers.last ? this.sharper(numbers.last, last) : "nothing yet";
-    fillNumber(byId("wide-part"), numbers.wide, zone, "");
+    byId("wide-part").hidden = !wide;
+    fillNumber(byId("wide-part"), numbers.wide, numbers.wide ? called(numbers.wide, wide, zone) : `This ${length(wide ?? "1mo")} so far`);
     byId("wide-words").textContent = numbers.wide ? `since ${period(numbers.wide.time, numbers.wide.time + 86400000, zone)}` : "nothing yet";
-    fade(byId("total-part").querySelector(".value"), number(numbers.total.value));
-    fade(byId("total-part").querySelector(".margin"), margin(numbers.total));
-    byId("total-words").textContent = `since ${moment(numbers.total.time, 86400, zone)}`;
+    fillNumber(byId("total-part"), numbers.total, "Total");
+    byId("total-words").textContent = numbers.total ? `since ${moment(numbers.total.time, 86400, zone)}` : "nothing yet";
     if (shown && Date.now() - this.announced > ANNOUNCE_EVERY) {
       this.announced = Date.now();
-      byId("announcer").textContent = `${this.key ?? facts.name}, ${called(shown, zone)}: ${number(shown.value)}, plus or minus ${number(half(shown))}`;
+      byId("announcer").textContent = `${this.key ?? facts.name}, ${openName}: ${number(shown.value)}, plus or minus ${number(half(shown))}`;
     }
   }
 
@@ -227,14 +226,11 @@ export class StreamView {
     const found = await firstNumbers(facts, key === null ? { together: "true" } : { key }, signal).catch(() => null);
     if (!found || signal.aborted) return;
     const [, open, last] = row.cells;
-    const { zone } = facts;
     for (const [cell, each] of [[open, found.open], [last, found.last]]) {
       fade(cell.querySelector(".value"), each ? number(each.value) : "–");
       fade(cell.querySelector(".margin"), margin(each));
     }
-    const names = slotNames(facts);
-    const heads = byId("keys").tHead.rows[0].cells;
-    [found.open, found.last].forEach((each, index) => { heads[index + 1].textContent = each ? called(each, zone) : names[index]; });
+    if (key === null) slotNames(facts, found).forEach((name, index) => { byId("keys").tHead.rows[0].cells[index + 1].textContent = name; });
   }
 
   async download() {

@@ -85,12 +85,11 @@ export function period(from, to, zone) {
   return `${format("day", zone, from)} to ${format("date", zone, to - 1)}`;
 }
 
-/* What people call a slot that they look at now: "Today so far", "Yesterday", or its date. */
-export function called({ time, end, partial }, zone, now = Date.now()) {
-  const days = (end - time) / 86400000;
-  const unit = days > 0.8 && days < 1.2 ? "day" : days > 27 && days < 32 ? "month" : days > 360 && days < 367 ? "year" : null;
-  if (unit && time <= now && now < end) return `${unit === "day" ? "Today" : `This ${unit}`} so far`;
-  if (unit && end <= now && now < 2 * end - time) return unit === "day" ? "Yesterday" : `Last ${unit}`;
+/* What people call a slot of a length that they look at now: "Today so far", "Yesterday", or its date. */
+export function called({ time, end, partial }, per, zone) {
+  const [now, day] = [Date.now(), per === "1d"];
+  if (time <= now && now < end) return `${day ? "Today" : `This ${length(per)}`} so far`;
+  if (end <= now && now < end + 1000 * lengthSeconds(per)) return day ? "Yesterday" : `Last ${length(per)}`;
   return `${period(time, end, zone)}${partial ? ", so far" : ""}`;
 }
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from fadecount.intervals import highest_change, steps_in_use, top_level, trailing_zeros
+from fadecount.mechanisms.schedule import steps_in_use
 from tests.dyadic_cover import cover
 
 LAST = 130
@@ -13,22 +13,6 @@ LAST = 130
 def in_use(clock: int) -> dict[int, int]:
     """The interval of each level that holds a clock reading, by its definition."""
     return {level: k for level in range(9) for k in [clock // 2**level] if k >= 1}
-
-
-@pytest.mark.parametrize("clock", range(1, LAST))
-def test_which_levels_are_used_and_replaced(clock: int) -> None:
-    used, before = in_use(clock), in_use(clock - 1)
-    assert max(used) == top_level(clock)
-    replaced = [level for level in used if used[level] != before.get(level)]
-    assert replaced == list(range(trailing_zeros(clock) + 1))
-
-
-def test_the_highest_level_replaced_over_several_readings() -> None:
-    for before in range(LAST):
-        for after in range(before + 1, LAST):
-            assert highest_change(before, after) == max(
-                map(trailing_zeros, range(before + 1, after + 1))
-            )
 
 
 @pytest.mark.parametrize("alternating", [False, True])
