@@ -26,6 +26,7 @@ LONG_SECONDS = 300.0
 _DEMO = Path(__file__).parents[1] / "examples" / "live_flights.py"
 _CSV = "at\n2026-03-01T10:00\n2026-03-01T12:00\n"
 _RUN = ["run", "visits.csv", "--tick", "1h", "--time", "at", "--epsilon", "1"]
+_STORED = [*_RUN, "--start", "2026-03-01", "--state", "state", "--fence", "fence"]
 _PLAN = ["plan", "--horizon", "1000", "--loss", "1000=3"]
 
 WORKS: dict[str, tuple[list[str], ...]] = {
@@ -34,7 +35,7 @@ WORKS: dict[str, tuple[list[str], ...]] = {
         ["curve", "--epsilon", "0.1"],
         ["compare", "--window", "7", "--epsilon", "1"],
         [*_PLAN, "--save", "plan.json"],
-        [*_RUN, "--state", "state", "--fence", "fence", "--output", "out.csv"],
+        [*_STORED, "--output", "out.csv"],
         ["streams", "list", "--state", "state"],
         ["doctor", "--state", "state", "--fence", "fence"],
     ),
