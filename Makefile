@@ -39,7 +39,7 @@ unit: $(VENV)/test programs
 	@mkdir -p out
 	$(PYTEST) --cov --cov-report= $(CORE_TESTS)
 	$(BIN)/coverage report --include='$(CORE)' --fail-under=100
-	$(PYTEST) $(addprefix --ignore=,$(CORE_TESTS))
+	$(PYTEST) --numprocesses=3 $(addprefix --ignore=,$(CORE_TESTS))
 
 bench-peers: $(VENV)/test $(VENV)/peers ## the same, beside every other library that installs
 	$(BIN)/python -m benchmarks
