@@ -585,10 +585,11 @@ class Run(Iterator[Closed]):
         month and after a year."""
         description, loss = self.stream.description, self.stream.loss
         seconds = description.ticks.tick_seconds
-        by_day = description.unit.per == "1d"
-        ages = [0, *(max(1, -(-UNITS[unit] // seconds)) for unit in ("mo", "y"))]
-        if by_day:  # a day of 25 hours
-            ages[0] = -(-25 * UNITS["h"] // seconds)
+        by_day, span = description.unit.per == "1d", description.unit.span_seconds
+        ages = [
+            -(-span // seconds),
+            *(max(1, -(-UNITS[unit] // seconds)) for unit in ("mo", "y")),
+        ]
         now, month, year = (shown_loss(loss.at_age(age).epsilon) for age in ages)
         first = f"{now} by its end" if by_day else f"{now} when it is released"
         since = " from its start" if by_day else ""

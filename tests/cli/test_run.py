@@ -875,7 +875,8 @@ def test_a_run_tells_its_operator_what_the_figures_leave_out(
     lines = [line.removeprefix("fadecount: ") for line in said.err.splitlines()[:5]]
     assert lines == [
         "1 row left out: the amount is not a whole number",
-        "1 row left out: the id (unique) is that of an earlier row in the same tick",
+        "1 row left out: the id (unique) is that of an earlier row of the same tick, key and"
+        " person",
         "1 row left out: beyond the cap of their person",
         "1 row counted with the largest amount: sums are lower",
         "all in all 2 rows (50 % of those in the range) do not count: figures are that much too"

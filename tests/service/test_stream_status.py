@@ -62,6 +62,23 @@ BLOCKS = fc.Blocks(
 )
 
 
+def test_stages_cost_a_day_what_is_lost_since_it_began(harness: Harness) -> None:
+    """When the last ten minutes of a day are out, its first ones are a day old."""
+    with harness.client() as client:
+        for name, unit in (("events", None), ("days", {"of": "person", "per": "1d"})):
+            client.create(name, tick="1m", mechanism=BLOCKS, keys=["a"], unit=unit)
+        events, days = (
+            [stage for level in client.stream(name).levels for stage in level.stages]
+            for name in ("events", "days")
+        )
+    assert [each.loss for each in events] == [0.25, 0.75, 1.5, 1.75]
+    assert [each.loss for each in days] == 4 * [1.75]
+    assert [each.age_seconds - each.lag_seconds for each in (*events, *days)] == [
+        *(4 * [0]),
+        *(4 * [25 * 3600]),
+    ]
+
+
 def test_levels_say_what_is_published_next_and_what_it_costs(harness: Harness) -> None:
     """The clock begins at 22:13 UTC, which is 23:13 in Vienna, and goes on by minutes."""
     with harness.client() as client:

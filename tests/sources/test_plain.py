@@ -336,8 +336,36 @@ def test_a_repeated_id_counts_once_in_its_tick(tmp_path: Path, person: str | Non
             batches = list(frames.read_csv(path, chosen, report, people))
         else:
             batches = list(read_plain(path, "csv", chosen, report, people))
-        assert [batch.counts.tolist() for batch in batches] == [[2, 1]], "x and y; then x again"
-        assert dict(report.skipped) == {Reason.REPEATED: 3, Reason.ID: 1}
+        counts, repeated = ([3, 2], 1) if person else ([2, 1], 3)
+        assert [batch.counts.tolist() for batch in batches] == [counts], "x and y; then x again"
+        assert dict(report.skipped) == {Reason.REPEATED: repeated, Reason.ID: 1}
+
+
+@pytest.mark.parametrize("fast", [True, False])
+@pytest.mark.parametrize("person", [None, "who"])
+def test_nobody_pushes_out_the_rows_of_others_by_their_ids(
+    tmp_path: Path, person: str | None, fast: bool
+) -> None:
+    """Eve repeats everybody's ids, first and under another key, and far beyond a cap of one."""
+    others = [f"0,{name},{name},a\n" for name in ("ann", "bob", "cleo")]
+    eve = [f"0,{name},eve,b\n" for name in ("ann", "bob", "cleo")]
+    chosen = options(
+        time_unit="s", unique="id", person=person, per_person=1, key="key", keys=("a", "b")
+    )
+    found = []
+    for rows in (others, [*eve, *others]):
+        path = written(tmp_path, "time,id,who,key\n" + "".join(rows))
+        people = People(chosen)
+        if fast:
+            frames = pytest.importorskip("fadecount.sources.frames")
+            batches = list(frames.read_csv(path, chosen, SourceReport(), people))
+        else:
+            batches = list(read_plain(path, "csv", chosen, SourceReport(), people))
+        found.append(
+            {(b.ticks[i], b.keys[i]): b.counts[i] for b in batches for i in range(len(b.ticks))}
+        )
+    assert found[0] == {(0, 0): 3}
+    assert found[1] == {(0, 0): 3, (0, 1): 1 if person else 3}
 
 
 @pytest.mark.parametrize("late", [None, "drop", "next"])

@@ -229,6 +229,10 @@ def test_a_wrong_call_is_refused_in_one_line_before_anything_is_counted(
         assert str(caught.value).startswith(message)
         assert "\n" not in str(caught.value) and SECRET not in str(caught.value)
         assert not (tmp_path / str(number)).exists()
+    numbers = spark.createDataFrame([(START, KEYS[0])], "at long, page string")
+    with pytest.raises(ParameterError, match="time must be a column of timestamps or texts"):
+        figures(numbers, stream(spark, tmp_path / "x"), until="2026-01-02")
+    assert not (tmp_path / "x").exists()
     for column in ("time", "key"):  # Spark's own error names it, and what there is
         with pytest.raises(Exception, match=r"UNRESOLVED_COLUMN|pages"):
             figures(table, stream(spark, tmp_path / "x", **{column: "pages"}), until="2026-01-02")

@@ -68,11 +68,12 @@ class NextFigure:
 @dataclass(frozen=True, slots=True, kw_only=True)
 class StageInfo:
     """One publication of each block of a level, `lag_seconds` after the block's end. From then on
-    one unit has lost at most `loss` (ε), by all that is published. `next` is the figure of this
-    stage that comes next."""
+    one unit has lost at most `loss` (ε), by all that is published: what is lost at `age_seconds`,
+    counted from the unit's start. `next` is the figure of this stage that comes next."""
 
     status: str
     lag_seconds: int
+    age_seconds: int
     loss: float
     next: NextFigure | None = None
 
@@ -167,6 +168,7 @@ def _levels(description: Description, loss: StreamLoss) -> tuple[LevelInfo, ...]
     mechanism, seconds = description.mechanism, description.ticks.tick_seconds
     if not isinstance(mechanism, Blocks):
         return ()
+    span = -(-description.unit.span_seconds // seconds)
     return tuple(
         LevelInfo(
             per=per,
@@ -174,7 +176,8 @@ def _levels(description: Description, loss: StreamLoss) -> tuple[LevelInfo, ...]
                 StageInfo(
                     status=level.status(number),
                     lag_seconds=stage.lag * seconds,
-                    loss=loss.at_age(stage.lag).epsilon,
+                    age_seconds=(stage.lag + span) * seconds,
+                    loss=loss.at_age(stage.lag + span).epsilon,
                 )
                 for number, stage in enumerate(level.stages)
             ),

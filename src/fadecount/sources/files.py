@@ -168,17 +168,18 @@ class People:
         self._block_of = lru_cache(maxsize=1 << 16)(options.block_of)
         self._counted: dict[int, dict[Hashable, int]] = {}
         self._before: dict[Hashable, int] = {}
-        self._ids: set[tuple[int, bytes]] = set()
+        self._ids: set[tuple[int, int, bytes, bytes]] = set()
 
     @cached_property
     def key(self) -> bytes:
         """The key of the digests."""
         return unpredictable(32) if self._earlier is None else self._earlier.key
 
-    def repeats(self, tick: int, row_id: str) -> bool:
-        """Whether a row with this id was counted in this tick before; if not, it is now."""
+    def repeats(self, tick: int, key: int, person: bytes, row_id: str) -> bool:
+        """Whether an earlier row of this tick, key and person has this id. Rows of other keys and
+        persons must not decide: one of them could push out what somebody else did."""
         before = len(self._ids)
-        self._ids.add((tick, person_digest(row_id, self.key)))
+        self._ids.add((tick, key, person, person_digest(row_id, self.key)))
         return len(self._ids) == before
 
     def accepts(self, tick: int, person: bytes, key: int) -> bool:
@@ -289,7 +290,7 @@ def count_row(
     """Count a good row of a tick and key, unless its id is repeated or its person has reached the
     cap."""
     person, row_id = whose
-    if options.unique is not None and people.repeats(place[0], row_id):
+    if options.unique is not None and people.repeats(*place, person, row_id):
         report.skipped[Reason.REPEATED] += 1
     elif people.accepts(place[0], person, place[1]):
         counts[place] = counts.get(place, 0) + min(amount, options.max_amount)

@@ -54,7 +54,7 @@ class Reason(IntEnum):
     BEFORE = 14, "the time is before the first tick that is counted"
     AFTER = 15, "the time is after the last tick that is counted"
     LATE = 16, "the row is late: its tick is over"
-    REPEATED = 17, "the id (unique) is that of an earlier row in the same tick"
+    REPEATED = 17, "the id (unique) is that of an earlier row of the same tick, key and person"
 
 
 OUTSIDE = (Reason.BEFORE, Reason.AFTER, Reason.LATE, Reason.REPEATED)

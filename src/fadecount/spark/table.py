@@ -13,6 +13,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 from pyspark.sql import DataFrame, Window
 from pyspark.sql import functions as sql
+from pyspark.sql.types import NumericType
 
 from fadecount.errors import CheckpointError, ParameterError, bad_parameter
 from fadecount.mechanisms import ANNOUNCED
@@ -77,6 +78,9 @@ def placed(events: DataFrame, stream: Stream) -> DataFrame:
         local = f"unix_micros(from_utc_timestamp(time, '{stream.zone}')) div {DAY}000000L"
         position = f"({local}) div {tick // DAY}L - {stream.first_tick}L"
     columns = {"key": stream.key} | ({"person": stream.person} if stream.person else {})
+    if isinstance(events.select(events[stream.time]).schema[0].dataType, NumericType):
+        remedy = "seconds and milliseconds look alike: make one of them, as by timestamp_millis"
+        raise bad_parameter("time", stream.time, "a column of timestamps or texts", remedy)
     texts = [events[column].cast("string").alias(name) for name, column in columns.items()]
     dated = events.select(events[stream.time].try_cast("timestamp").alias("time"), *texts).where(
         f"time >= timestamp_seconds({start}L) and time < timestamp_seconds({LATEST}L)"

@@ -8,6 +8,7 @@ from dataclasses import asdict, dataclass
 from typing import Literal
 
 from fadecount.checks import require_integer
+from fadecount.durations import UNITS
 from fadecount.errors import bad_parameter
 from fadecount.mechanisms import Mechanism
 from fadecount.mechanisms.base import LARGEST_KEYS, LARGEST_SENSITIVITY
@@ -158,6 +159,12 @@ class Unit:
         if self.per == "tick":
             return f"All that one person did within a tick, {age} ago"
         return f"One person's day that began {age} ago"
+
+    @property
+    def span_seconds(self) -> int:
+        """By how much a unit may be older than its latest event: ages count from its start. A local
+        day has up to 25 hours."""
+        return 0 if self.per == "tick" else 25 * UNITS["h"]
 
     @property
     def covers(self) -> str:

@@ -99,7 +99,7 @@ export class Fading {
   /* What is published when, what is lost by then, and which publication is next. */
   schedule(facts) {
     const { tick_seconds: tick, curve } = this.privacy;
-    this.stages = facts.levels.flatMap(({ per, stages }) => stages.map((stage) => ({ ...stage, per, age: Math.max(tick, stage.lag_seconds) })));
+    this.stages = facts.levels.flatMap(({ per, stages }) => stages.map((stage) => ({ ...stage, per, age: Math.max(tick, stage.age_seconds) })));
     const rows = this.stages.map(({ per, status, lag_seconds: lag, next, age }) => {
       const { shown } = curve.find((point) => point.age_seconds >= age);
       const comes = lag ? `${lagWords(lag)} after its end` : "at its end";
