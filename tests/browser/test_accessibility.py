@@ -55,6 +55,7 @@ def test_axe_finds_nothing_on_the_list_and_the_sign_in(
         closed.page.wait_for_selector("#sign-in:not([hidden])")
         assert violations(closed.page) == []
         closed.trouble[:] = [each for each in closed.trouble if "401" not in each]
+        closed.page.close()
 
 
 def test_axe_would_find_something(visit: Callable[..., Visit]) -> None:

@@ -263,6 +263,7 @@ def test_before_the_first_figure(visit: Start, tmp_path: Path) -> None:
         harness.close_tick(name="young")
         page.wait_for_function("() => /[0-9]/.test(document.querySelector('#value').textContent)")
         assert not page.locator("#empty").is_visible()
+        page.close()  # or it would look for a service that has ended
 
 
 def test_the_slider_tells_the_loss_at_any_age(visit: Start, shop: Harness) -> None:
@@ -324,6 +325,7 @@ def test_a_counter_that_is_not_public_asks_for_a_token(visit: Start, tmp_path: P
         page.wait_for_selector("#connection[data-state=live]")
         assert page.inner_text("#stream-name") == "doors"
         started.trouble[:] = [each for each in started.trouble if "401" not in each]
+        page.close()
 
 
 def test_the_page_finds_back_when_the_service_was_away(visit: Start, tmp_path: Path) -> None:
@@ -432,3 +434,4 @@ def test_gaussian_noise_is_explained(visit: Start, tmp_path: Path) -> None:
         assert "right in at most" in said and "except with a chance of 1e-09" in said
         SCREENSHOTS.mkdir(parents=True, exist_ok=True)
         page.screenshot(path=SCREENSHOTS / "gaussian.png", full_page=True)
+        page.close()
