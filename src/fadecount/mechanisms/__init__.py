@@ -11,6 +11,7 @@ from fadecount.mechanisms.comparison import (
     refresh_with_error_of,
     which_loses_less,
 )
+from fadecount.mechanisms.discovery import Discovery
 from fadecount.mechanisms.figures import ANNOUNCED, Figure, Figures, ListedFigures
 from fadecount.mechanisms.gaussian import Gaussian
 from fadecount.mechanisms.level_budgets import Designed, Gradual, Linear
@@ -19,6 +20,7 @@ from fadecount.mechanisms.memories import Memories
 from fadecount.mechanisms.noise_law import scale_of
 from fadecount.mechanisms.plan_file import (
     planned_person,
+    read_discovery,
     read_mechanism,
     read_planned_person,
     require_planned_person,
@@ -36,6 +38,7 @@ __all__ = [
     "Blocks",
     "Calendar",
     "Designed",
+    "Discovery",
     "EdgedBlocks",
     "EqualBlocks",
     "Figure",
@@ -56,6 +59,7 @@ __all__ = [
     "crossing_age",
     "minimum_error",
     "planned_person",
+    "read_discovery",
     "read_mechanism",
     "read_planned_person",
     "refresh_with_error_of",

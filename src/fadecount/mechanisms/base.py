@@ -377,15 +377,16 @@ class Mechanism(ABC):
 
     @staticmethod
     def from_json(text: str | bytes) -> Mechanism:
-        """The mechanism that :meth:`to_json` described, or that a plan file holds (its section
-        ``plan`` is ignored).
+        """The mechanism that :meth:`to_json` described, or that a plan file holds (its sections
+        ``plan`` and ``discovery`` are ignored).
 
         Anything else is refused with a :class:`ParameterError`.
         """
         try:
             fields = json.loads(text)
             marker, version, kind = (fields.pop(name) for name in ("fadecount", "version", "kind"))
-            fields.pop("plan", None)
+            for section in ("plan", "discovery"):
+                fields.pop(section, None)
         except (ValueError, KeyError, TypeError, AttributeError, RecursionError) as error:
             raise ParameterError(
                 "mechanism JSON must hold fadecount, version and kind; write it with to_json()"

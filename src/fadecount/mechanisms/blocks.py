@@ -25,7 +25,7 @@ from __future__ import annotations
 
 import json
 import math
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
 from decimal import Decimal
 from fractions import Fraction
@@ -110,32 +110,22 @@ class Level:
             raise bad_parameter(
                 "tied", self.tied, "True or False", "True announces differences to the level below"
             )
-        stages = [Stage(_lag("lag", self.lag), _millionths("epsilon", self.epsilon))]
         try:
-            later = [(lag, epsilon) for lag, epsilon in self.later]
+            later = [
+                (f"later[{at}] ", lag, epsilon) for at, (lag, epsilon) in enumerate(self.later)
+            ]
         except (TypeError, ValueError):
             raise bad_parameter(
                 "later", self.later, "pairs of a lag and a budget", "such as ((43201, 2.0),)"
             ) from None
-        for number, (lag, epsilon) in enumerate(later):
-            name = f"later[{number}]"
-            stage = Stage(_lag(f"{name} lag", lag), _millionths(f"{name} epsilon", epsilon))
-            if stage.lag <= stages[-1].lag:
-                bound = f"above {stages[-1].lag}, the lag of the stage before"
-                raise bad_parameter(f"{name} lag", lag, bound, "later stages are published later")
-            if stage.millionths <= stages[-1].millionths:
-                bound = f"above {stages[-1].epsilon}, the whole budget of the stage before"
-                raise bad_parameter(
-                    f"{name} epsilon", epsilon, bound, "a later stage must be sharper"
-                )
-            stages.append(stage)
+        stages = stages_of([("", self.lag, self.epsilon), *later])
         values: dict[str, Any] = {
             "length": length,
             "epsilon": stages[0].epsilon,
             "lag": stages[0].lag,
             "tied": bool(self.tied),
             "later": tuple((stage.lag, stage.epsilon) for stage in stages[1:]),
-            "stages": tuple(stages),
+            "stages": stages,
         }
         for name, value in values.items():
             object.__setattr__(self, name, value)
@@ -606,6 +596,22 @@ def _grid_bits(resolution_bits: float) -> int:
 def _largest(largest_input: float) -> float:
     remedy = "it bounds the inputs not published yet"
     return require_real("largest_input", largest_input, low=0.0, high=2.0**62, remedy=remedy)
+
+
+def stages_of(values: Iterable[tuple[str, Any, Any]]) -> tuple[Stage, ...]:
+    """Checked stages: each a prefix of its parameters' names, a lag and a whole budget, both
+    growing."""
+    stages: list[Stage] = []
+    for name, lag, epsilon in values:
+        stage = Stage(_lag(f"{name}lag", lag), _millionths(f"{name}epsilon", epsilon))
+        if stages and stage.lag <= stages[-1].lag:
+            bound = f"above {stages[-1].lag}, the lag of the stage before"
+            raise bad_parameter(f"{name}lag", lag, bound, "later stages are published later")
+        if stages and stage.millionths <= stages[-1].millionths:
+            bound = f"above {stages[-1].epsilon}, the whole budget of the stage before"
+            raise bad_parameter(f"{name}epsilon", epsilon, bound, "a later stage must be sharper")
+        stages.append(stage)
+    return tuple(stages)
 
 
 def _lag(name: str, value: Any) -> int:

@@ -10,6 +10,7 @@ from typing import NamedTuple
 from fadecount.durations import format_duration
 from fadecount.errors import ParameterError
 from fadecount.mechanisms.base import Mechanism
+from fadecount.mechanisms.discovery import Discovery
 
 
 def read_mechanism(path: str, *, tick_seconds: float | None = None) -> Mechanism:
@@ -33,6 +34,15 @@ def _read(path: str) -> str:
         raise ParameterError(
             f"plan must be a readable JSON file, got {path!r} ({reason}); check the path"
         ) from error
+
+
+def read_discovery(path: str) -> Discovery | None:
+    """The discovery of keys in a plan file; None if the plan has none."""
+    try:
+        found = json.loads(_read(path)).get("discovery")
+    except (ValueError, AttributeError):
+        return None
+    return None if found is None else Discovery.from_json(json.dumps(found))
 
 
 class PlannedPerson(NamedTuple):
