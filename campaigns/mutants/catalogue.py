@@ -52,6 +52,7 @@ LAPLACE, SOURCE, TABLE, WORDS = (
 
 BLOCKS, BLOCK_COUNTERS = "counters/blocks.py", ("tests/counters/test_block_counters.py",)
 BLOCK_LOSS = ("tests/mechanisms/test_blocks.py",)
+DISCOVERY, DISCOVERED = "mechanisms/discovery.py", ("tests/mechanisms/test_discovery.py",)
 
 MUTANTS = (
     Mutant(
@@ -1170,5 +1171,75 @@ MUTANTS = (
         "for each in (blocks, gradual) if",
         "for each in (blocks or gradual,) if",
         ("tests/planning/test_design.py",),
+    ),
+    Mutant(
+        "discovery: every key has the delta of a person",
+        DISCOVERY,
+        "each = math.nextafter(self.delta / self.keys, 0.0)",
+        "each = math.nextafter(self.delta, 0.0)",
+        DISCOVERED,
+    ),
+    Mutant(
+        "discovery: a person loses what one key loses",
+        DISCOVERY,
+        "self.keys * each / MILLION",
+        "each / MILLION",
+        DISCOVERED,
+    ),
+    Mutant(
+        "discovery: the sharper value tested before its time",
+        DISCOVERY,
+        "[np.asarray(each) >= threshold for",
+        "[np.asarray(values[-1]) >= threshold for",
+        DISCOVERED,
+    ),
+    Mutant(
+        "discovery: a key vanishes that is low later",
+        DISCOVERY,
+        "[*passed, np.ones_like(passed[0])]",
+        "[*(each & passed[-1] for each in passed), np.ones_like(passed[0])]",
+        DISCOVERED,
+    ),
+    Mutant(
+        "discovery: shown at an earlier stage forgotten",
+        DISCOVERY,
+        "passed += law.move * tail * p * rising[-1]",
+        "passed += 0 * law.move * tail * p * rising[-1]",
+        DISCOVERED,
+    ),
+    Mutant(
+        "discovery: shares of the difference swapped",
+        DISCOVERY,
+        "law._replace(stay=w, move=1 - w)",
+        "law._replace(stay=1 - w, move=w)",
+        DISCOVERED,
+    ),
+    Mutant(
+        "discovery: thresholds for a count of nobody",
+        DISCOVERY,
+        "*thresholds[stage + 1 :]), 1\n",
+        "*thresholds[stage + 1 :]), 0\n",
+        DISCOVERED,
+    ),
+    Mutant(
+        "discovery: chances rounded down",
+        DISCOVERY,
+        "(1.0 + roundings * 2.0**-52)",
+        "(1.0 - roundings * 2.0**-52)",
+        DISCOVERED,
+    ),
+    Mutant(
+        "discovery: far values lost",
+        DISCOVERY,
+        "hidden[0] += law.move * tail",
+        "hidden[0] += 0 * law.move * tail",
+        DISCOVERED,
+    ),
+    Mutant(
+        "discovery: published a step early",
+        DISCOVERY,
+        'ages, side="right")], ages)',
+        'ages + 1, side="right")], ages)',
+        DISCOVERED,
     ),
 )
