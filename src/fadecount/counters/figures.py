@@ -81,6 +81,14 @@ class Made(NamedTuple):
     values: Rows
 
 
+def chains_of(mechanism: Blocks) -> list[Chain]:
+    """The noises of the figures of each level."""
+    return [
+        Chain(number, [scale_of(stage.epsilon, 0) for stage in level.stages])
+        for number, level in enumerate(mechanism.levels)
+    ]
+
+
 class FigureMaker:
     """Counts steps into the open blocks of a calendar, and makes the figures of those that end.
 
@@ -106,10 +114,7 @@ class FigureMaker:
         self._source = SystemNoise() if source is None else source
         self._lineage = Lineage.current
         self._numbers = range(len(mechanism.levels))
-        self._chains = [
-            Chain(number, [scale_of(stage.epsilon, 0) for stage in level.stages])
-            for number, level in enumerate(mechanism.levels)
-        ]
+        self._chains = chains_of(mechanism)
 
     def saved_children(self, level: int, state: bytes | None) -> Ahead:
         """The noises of the children to come of the open block of a tied level, from a saved

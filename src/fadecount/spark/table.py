@@ -15,10 +15,11 @@ from pyspark.sql import DataFrame, Window
 from pyspark.sql import functions as sql
 from pyspark.sql.types import NumericType
 
+from fadecount.counters.figures import Made
+from fadecount.counters.named import Counts, due, make
 from fadecount.errors import CheckpointError, ParameterError, bad_parameter
 from fadecount.mechanisms import ANNOUNCED
 from fadecount.noise import KeyedNoise
-from fadecount.spark.due import Counts, Numbers, Piece, due, make
 from fadecount.spark.ledger import Commit, Ledger
 from fadecount.spark.stream import Stream, proof_of, read_secret
 from fadecount.streams.calendar import BlockCalendar
@@ -141,8 +142,8 @@ def figures_of(ledger: Ledger, commit: Commit, after: int, until: int) -> DataFr
         noise = KeyedNoise.derive(
             secret, epoch=epoch, stream=name, mechanism=blocks.to_json(), keys=keys.to_pylist()
         )
-        for piece, values in make(blocks, calendar, pieces, counts, noise):
-            yield _rows(calendar, keys, piece, values)
+        for made in make(blocks, calendar, pieces, counts, noise):
+            yield _rows(calendar, keys, made)
 
     legend: list[tuple[Any, ...]] = []
     for number, (per, level) in enumerate(zip(levels, blocks.levels, strict=True)):
@@ -161,9 +162,9 @@ def figures_of(ledger: Ledger, commit: Commit, after: int, until: int) -> DataFr
     return made.selectExpr(f"'{name}' as stream", *_FIGURES)
 
 
-def _rows(calendar: BlockCalendar, keys: pa.Array, piece: Piece, values: Numbers) -> pa.RecordBatch:
+def _rows(calendar: BlockCalendar, keys: pa.Array, piece: Made) -> pa.RecordBatch:
     """Figures in the shape (blocks, keys) as rows."""
-    height, width = values.shape
+    height, width = piece.values.shape
     columns = {
         name: np.repeat(calendar.ticks.starts_of(calendar.first_tick + positions), width)
         for name, positions in (
@@ -174,10 +175,10 @@ def _rows(calendar: BlockCalendar, keys: pa.Array, piece: Piece, values: Numbers
     }
     return pa.RecordBatch.from_pydict(
         {
-            "level": pa.repeat(pa.scalar(piece.level, pa.int32()), values.size),
-            "stage": pa.repeat(pa.scalar(piece.stage, pa.int32()), values.size),
+            "level": pa.repeat(pa.scalar(piece.level, pa.int32()), piece.values.size),
+            "stage": pa.repeat(pa.scalar(piece.stage, pa.int32()), piece.values.size),
             **columns,
             "key": keys.take(pa.array(np.tile(np.arange(width), height))),
-            "value": values.ravel(),
+            "value": piece.values.ravel(),
         }
     )

@@ -1,5 +1,5 @@
 """Figures by the names of their noise equal those of the local library, however the ticks are cut
-into ranges. No Spark here."""
+into ranges."""
 
 from __future__ import annotations
 
@@ -10,16 +10,16 @@ import numpy as np
 import pytest
 
 import fadecount as fc
-from fadecount.counters.figures import FigureMaker
+from fadecount.counters import named
+from fadecount.counters.figures import FigureMaker, Rows
+from fadecount.counters.named import Counts
 from fadecount.mechanisms import Calendar, EdgedBlocks, EqualBlocks
 from fadecount.noise import KeyedNoise
-from fadecount.spark import due
-from fadecount.spark.due import Counts, Numbers
 from fadecount.streams.calendar import BlockCalendar
 from fadecount.streams.ticks import Ticks
 
 KEYS = ["a", "b", "c"]
-Rows = dict[tuple[int, int, int], tuple[int, int, list[int]]]
+Found = dict[tuple[int, int, int], tuple[int, int, list[int]]]
 """(level, stage, end of the block) -> where it begins, when it is public, and its figures."""
 
 TIED = fc.Blocks(
@@ -42,7 +42,7 @@ def _noise(mechanism: fc.Blocks) -> KeyedNoise:
     return KeyedNoise.derive(b"s" * 32, epoch="e", stream="s", mechanism=text, keys=KEYS)
 
 
-def _local(mechanism: fc.Blocks, calendar: Calendar, counts: Numbers) -> Rows:
+def _local(mechanism: fc.Blocks, calendar: Calendar, counts: Rows) -> Found:
     made = FigureMaker(mechanism, calendar, len(KEYS), _noise(mechanism)).close(counts)
     return {
         (each.level, each.stage, int(end)): (int(start), int(public), values.tolist())
@@ -53,16 +53,16 @@ def _local(mechanism: fc.Blocks, calendar: Calendar, counts: Numbers) -> Rows:
     }
 
 
-def _by_name(mechanism: fc.Blocks, calendar: Calendar, counts: Numbers, cuts: list[int]) -> Rows:
+def _by_name(mechanism: fc.Blocks, calendar: Calendar, counts: Rows, cuts: list[int]) -> Found:
     positions, keys = np.nonzero(counts)
     sparse = Counts(positions, keys, counts[positions, keys])
-    rows: Rows = {}
+    rows: Found = {}
     for after, until in pairwise(cuts):
-        pieces = due.due(mechanism, calendar, after, until)
-        for part, values in due.make(mechanism, calendar, pieces, sparse, _noise(mechanism)):
-            for start, end, public, each in zip(*part[2:], values, strict=True):
+        wanted = named.due(mechanism, calendar, after, until)
+        for made in named.make(mechanism, calendar, wanted, sparse, _noise(mechanism)):
+            for start, end, public, each in zip(*made[2:], strict=True):
                 assert after < public <= until
-                place = part.level, part.stage, int(end)
+                place = made.level, made.stage, int(end)
                 assert place not in rows, "a figure is made once"
                 rows[place] = int(start), int(public), each.tolist()
     return rows
@@ -73,7 +73,7 @@ def _by_name(mechanism: fc.Blocks, calendar: Calendar, counts: Numbers, cuts: li
 def test_figures_equal_those_of_the_local_library(
     kind: str, cells: int, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(due, "CELLS", cells)
+    monkeypatch.setattr(named, "CELLS", cells)
     steps, mechanism = 100, TIED
     calendar: Calendar = EqualBlocks(tuple(level.length for level in TIED.levels))
     if kind == "edges":

@@ -1,0 +1,94 @@
+"""Figures of any blocks, in any order and without state: counts of blocks plus noise that has a
+name. :mod:`fadecount.spark` makes its figures so.
+
+Such noise (:class:`fadecount.noise.KeyedNoise`) depends on a figure's level, stage, block and key,
+and on nothing that was drawn before. So the counts of some keys are all that is needed. The figures
+are those of :class:`fadecount.counters.figures.FigureMaker` with the same noise.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import NamedTuple
+
+import numpy as np
+
+from fadecount.counters.figures import Made, Rows, chains_of
+from fadecount.mechanisms import ANNOUNCED, Blocks
+from fadecount.mechanisms.calendars import Calendar
+from fadecount.noise import KeyedNoise
+
+CELLS = 1 << 17
+"""How many figures, or noises that they need, are made at once."""
+
+
+class Counts(NamedTuple):
+    """Counts that are not 0, sorted by position: how many events in which step, under which key."""
+
+    positions: Rows
+    keys: Rows
+    events: Rows
+
+
+class Due(NamedTuple):
+    """Adjacent blocks of a level at a stage, as in :class:`fadecount.counters.figures.Made`: after
+    which steps they begin, end and become public."""
+
+    level: int
+    stage: int
+    starts: Rows
+    ends: Rows
+    public: Rows
+
+
+def due(mechanism: Blocks, calendar: Calendar, after: int, until: int) -> list[Due]:
+    """Everything that becomes public after more than ``after`` and at most ``until`` steps."""
+    found = []
+    for number, level in enumerate(mechanism.levels):
+        if level.tied and after < until:
+            starts = calendar.edges(number, max(after - 1, 0), until - 1)
+            if after == 0:
+                starts = np.concatenate([[0], starts])
+            ends = np.asarray(calendar.end(number, starts + 1))
+            found.append(Due(number, ANNOUNCED, starts, ends, starts + 1))
+        for stage, (lag, _) in enumerate(level.stages):
+            ends = calendar.edges(number, max(after - lag, 0), max(until - lag, 0))
+            starts = np.asarray(calendar.frontier(number, ends - 1))
+            found.append(Due(number, stage, starts, ends, ends + lag))
+    return [each for each in found if len(each.ends)]
+
+
+def make(
+    mechanism: Blocks, calendar: Calendar, wanted: list[Due], counts: Counts, noise: KeyedNoise
+) -> Iterator[Made]:
+    """The figures of some blocks, a limited number at a time."""
+    width, chains = len(noise.tags), chains_of(mechanism)
+
+    def noises(level: int, stage: int, start: int, end: int) -> Rows:
+        """Those of the blocks between two ends of blocks."""
+        first, last = (int(calendar.count(level, 0, each)) + 1 for each in (start, end))
+        return chains[level].many(noise, range(first, last), width)[stage]
+
+    for level, stage, *columns in wanted:
+        start, end, size = int(columns[0][0]), int(columns[1][-1]), len(columns[1])
+        needed = size if stage != ANNOUNCED else int(calendar.count(level - 1, start, end))
+        at_once = max(1, CELLS * size // (width * needed))
+        for begin in range(0, size, at_once):
+            part = Due(level, stage, *(each[begin : begin + at_once] for each in columns))
+            start, end = int(part.starts[0]), int(part.ends[-1])
+            values = noises(level, max(stage, 0), start, end)
+            if stage == ANNOUNCED:
+                children = np.asarray(calendar.count(level - 1, start, part.starts))
+                below = noises(level - 1, 0, start, end)
+                yield Made(*part, values - np.add.reduceat(below, children, axis=0))
+            else:
+                yield Made(*part, values + _counted(part, counts, width))
+
+
+def _counted(part: Due, counts: Counts, width: int) -> Rows:
+    """The counts of adjacent blocks, in the shape (blocks, keys)."""
+    first, last = np.searchsorted(counts.positions, [part.starts[0], part.ends[-1]]).tolist()
+    positions, keys, events = (column[first:last] for column in counts)
+    totals = np.zeros((len(part.ends), width), dtype=np.int64)
+    np.add.at(totals, (np.searchsorted(part.ends, positions, side="right"), keys), events)
+    return totals
