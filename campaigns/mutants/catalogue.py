@@ -652,8 +652,8 @@ MUTANTS = (
     Mutant(
         "a promise for one event in a one-off run of persons",
         "runs.py",
-        "mechanism = unit.scaled(mechanism, planned_for_persons=planned_for_persons)",
-        "mechanism = unit.scaled(mechanism, planned_for_persons=True)",
+        "mechanism = unit.scaled(mechanism, planned)",
+        "",
         ("tests/test_runs.py",),
     ),
     Mutant(
@@ -839,8 +839,8 @@ MUTANTS = (
     Mutant(
         "a plan for persons is scaled a second time",
         "streams/unit.py",
-        "if planned_for_persons:",
-        "if False:",
+        "if planned is None:",
+        "if True:",
         ("tests/cli/test_run.py",),
     ),
     Mutant(
@@ -1140,8 +1140,8 @@ MUTANTS = (
     Mutant(
         "keys of a person are forgotten",
         "planning/blocks.py",
-        "return person.events * person.keys * periods",
-        "return person.events * periods",
+        "return person.events * person.amount * person.keys * periods",
+        "return person.events * person.amount * periods",
         ("tests/planning/test_design.py",),
     ),
     Mutant(

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import re
 from dataclasses import dataclass
+from functools import lru_cache
 
 from fadecount.errors import bad_parameter
 
@@ -93,6 +94,39 @@ class BlockLength:
         if months and not rest and not day % tick_seconds and 0 in (12 % months, months % 12):
             return cls(months=int(months))
         return None
+
+    @classmethod
+    @lru_cache(maxsize=64)
+    def named(cls, name: str) -> BlockLength | None:
+        """The length with this :attr:`name`, if the calendar has it.
+
+        >>> BlockLength.named("1h"), BlockLength.named("1mo"), BlockLength.named("7h")
+        (BlockLength(seconds=3600, months=0), BlockLength(seconds=0, months=1), None)
+        """
+        written = re.fullmatch(r"([1-9]\d{0,4})(mo|[smhdy])", name)
+        if written is None:
+            return None
+        count, unit = int(written[1]), written[2]
+        if months := count * {"mo": 1, "y": 12}.get(unit, 0):
+            length = cls(months=months) if 0 in (12 % months, months % 12) else None
+        else:
+            seconds = count * UNITS[unit]
+            length = cls(seconds=seconds) if UNITS["d"] % seconds == 0 else None
+        return length if length is not None and length.name == name else None
+
+    @property
+    def words(self) -> str:
+        """The length as a noun: ``hour``, ``day``, ``month``, or ``6 hours``."""
+        count, unit = re.fullmatch(r"(\d+)(\D+)", self.name).groups()  # type: ignore[union-attr] # a name is both
+        noun = next(noun for noun, short in _NAMES if short == unit)
+        return noun if count == "1" else _counted(int(count), noun)
+
+    @property
+    def longest_seconds(self) -> int:
+        """The most seconds that such a slot of the calendar has: a local day has up to 25 hours."""
+        if self.months:
+            return 31 * self.months * UNITS["d"] + UNITS["h"]
+        return self.seconds if self.seconds < UNITS["d"] else 25 * UNITS["h"]
 
     @property
     def name(self) -> str:

@@ -29,7 +29,7 @@ from numpy.typing import NDArray
 from fadecount.counters.grid import add_up
 from fadecount.durations import UNITS
 from fadecount.errors import ClockError, InputError, ParameterError, bad_parameter
-from fadecount.mechanisms import Blocks, Mechanism
+from fadecount.mechanisms import Blocks, Mechanism, PlannedUnit
 from fadecount.rounding import shown_loss
 from fadecount.sources import (
     Gate,
@@ -85,7 +85,7 @@ def run(
     until: datetime | None = None,
     follow: bool = False,
     finish: bool = False,
-    planned_for_persons: bool = False,
+    planned: PlannedUnit | None = None,
     group: Group | None = None,
     gate: Gate | None = None,
     clock: Callable[[], float] = time.time,
@@ -116,9 +116,9 @@ def run(
     ``mechanism`` is the promise for one protected unit (``options.unit``). It may be left out for
     an existing stream; a different mechanism, tick or unit is refused.
 
-    With ``planned_for_persons`` the mechanism comes from a plan that counts the events of a person
-    itself: it is used unchanged. ``group`` is for a new stream of a store: the streams that count
-    the same people, and their promise.
+    ``planned`` is the unit of the plan that the mechanism comes from: the mechanism is then used
+    unchanged. ``group`` is for a new stream of a store: the streams that count the same people, and
+    their promise.
 
     ``gate`` is what a history must meet before anything of it is released (by default: half of its
     rows can be read, and no whole day is missing behind what the stream has published).
@@ -150,9 +150,7 @@ def run(
     elif gate is not None:
         raise ParameterError("gate must be left out for a live source, whose end is not known")
     begins = over if live and begin is None else begin
-    stream = _stream(
-        options, mechanism, store, name, begins, group, planned_for_persons=planned_for_persons
-    )
+    stream = _stream(options, mechanism, store, name, begins, group, planned)
     first = stream.first_tick
     if first is not None and begin not in (None, first):
         raise bad_parameter(
@@ -281,8 +279,7 @@ def _stream(
     name: str,
     start_tick: int | None,
     group: Group | None,
-    *,
-    planned_for_persons: bool,
+    planned: PlannedUnit | None,
 ) -> RunStream:
     """The stream of the store, created if it is new; or one that is kept nowhere."""
     ticks, unit, keys = options.ticks, options.unit, options.keys or (ONLY_KEY,)
@@ -295,14 +292,14 @@ def _stream(
             unit=unit,
             group=group,
             start_tick=start_tick,
-            planned_for_persons=planned_for_persons,
+            planned=planned,
         )
         return StoredStream(opened, store.reader())
     if group is not None:
         raise ParameterError("store must be given with a group; without one nothing is kept")
     if mechanism is None:
         raise ParameterError("mechanism must be given; such as fadecount.Gradual(epsilon=0.1)")
-    mechanism = unit.scaled(mechanism, planned_for_persons=planned_for_persons)
+    mechanism = unit.scaled(mechanism, planned)
     description = Description(name=name, mechanism=mechanism, ticks=ticks, unit=unit)
     return MemoryStream(description, checked_keys(keys), start_tick)
 
@@ -585,7 +582,7 @@ class Run(Iterator[Closed]):
         month and after a year."""
         description, loss = self.stream.description, self.stream.loss
         seconds = description.ticks.tick_seconds
-        by_day, span = description.unit.per == "1d", description.unit.span_seconds
+        by_day, span = description.unit.per != "tick", description.unit.span_seconds
         ages = [
             -(-span // seconds),
             *(max(1, -(-UNITS[unit] // seconds)) for unit in ("mo", "y")),
@@ -652,17 +649,18 @@ class _HistoryRun(Run):
                 return
 
     def _parts(self, wanted: range, width: int) -> Iterator[range]:
-        """Ranges of one size or, where the unit is a person's day, single days: what of persons is
-        in a day that stays open must be noted with its ticks."""
+        """Ranges of one size or, where the unit is a person's day (hour, month), single days: what
+        of persons is in a day that stays open must be noted with its ticks."""
         size = max(1, CELLS // width)
         if self.options.person_per == "tick":
             yield from (wanted[at : at + size] for at in range(0, len(wanted), size))
             return
         description, at = self.stream.description, wanted.start
-        if 25 * UNITS["h"] // self.options.ticks.tick_seconds * width > LARGEST_DAY:
+        unit = description.unit
+        if unit.span_seconds // self.options.ticks.tick_seconds * width > LARGEST_DAY:
             raise ParameterError(
-                f"ticks of a day times keys must be at most {LARGEST_DAY:,} where the unit is a"
-                " person's day; choose longer ticks or fewer keys"
+                f"ticks of a {unit.slot} times keys must be at most {LARGEST_DAY:,} where the unit"
+                f" is a person's {unit.slot}; choose longer ticks or fewer keys"
             )
         while at < wanted.stop:
             following = description.ticks_of(description.block_of(at)).stop

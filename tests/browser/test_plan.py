@@ -106,15 +106,15 @@ def test_a_handle_is_dragged_and_a_person_is_planned_for(visit: Start) -> None:
     assert float(loss) > 4
     settled(page, f"1d:1,1mo:2,1y:{loss}")
     page.get_by_label("Protect").select_option("person")
-    page.get_by_label("In which time").select_option("1w")
+    page.get_by_label("In which time").select_option("1mo")
     page.wait_for_function(
-        "() => location.hash.includes('person=1%2F1w') && !document.body.matches('.planning,"
+        "() => location.hash.includes('person=1%2F1mo') && !document.body.matches('.planning,"
         " .stale')"
     )
     page.get_by_label("per day").check()
     page.wait_for_selector("#window-chart .whisker", state="attached")
     assert page.evaluate("document.documentElement.scrollWidth") <= 390
-    assert "person" in page.inner_text("#curve-caption")
+    assert "one person\u2019s month" in page.inner_text("#curve-caption")
 
 
 def test_a_refusal_is_shown_and_the_next_plan_follows(visit: Start) -> None:

@@ -40,7 +40,8 @@ YEAR = [
         ["--delay", "1h"],
         ["--max-error", "500", "--beta", "0.01"],
         ["--per-person", "24/day"],
-        ["--per-person", "24"],
+        ["--per-person", "20/month"],
+        ["--max-amount", "5"],
         ["--per-person", "3/tick", "--keys-per-person", "4"],
     ],
 )
@@ -167,7 +168,7 @@ def test_the_picture(more: list[str], tmp_path: Path, capsys: pytest.CaptureFixt
         ),
         (
             ["--tick", "1m", "--loss", "1d=1", "--per-person", "24/moon"],
-            "--per-person must be a positive duration",
+            "--per-person must be a number of events",
         ),
         (
             ["--tick", "1m", "--loss", "1d=1", "--keys-per-person", "4"],
@@ -222,54 +223,24 @@ def test_nothing_is_saved_if_the_picture_cannot_be_drawn(
     assert list(tmp_path.iterdir()) == []
 
 
-@pytest.mark.parametrize(
-    ("tick", "per_person", "same_as"),
-    [
-        ("1d", "1/hour", "24/day"),
-        ("1h", "3/90m", "3/1h"),
-        ("1d", "2/7h", "8/day"),
-        ("10m", "24/day", "24/144"),
-    ],
-)
-def test_a_period_is_never_taken_for_a_longer_one(
-    tick: str, per_person: str, same_as: str, capsys: pytest.CaptureFixture[str]
-) -> None:
-    """Whatever a person may do under the cap as it was given, the plan allows for."""
-    said = []
-    for cap in (per_person, same_as):
-        assert (
-            main(
-                [
-                    "plan",
-                    "--tick",
-                    tick,
-                    "--horizon",
-                    "30d",
-                    "--loss",
-                    "30d=4",
-                    "--per-person",
-                    cap,
-                    "--json",
-                ]
-            )
-            == 0
-        )
-        said.append(json.loads(capsys.readouterr().out)["plan"]["request"]["person"])
-    assert said[0] == said[1]
-
-
 def test_a_plan_says_for_whom_it_is(capsys: pytest.CaptureFixture[str]) -> None:
     short = ["plan", "--tick", "1h", "--horizon", "30d", "--loss", "30d=4", "--delta", "1e-9"]
-    assert main([*short, "--per-person", "3/tick", "--keys-per-person", "4"]) == 0
-    shown = " ".join(capsys.readouterr().out.split())
-    assert (
-        "for a person with at most 3 events in one step, each under up to 4 keys, all of them"
-        " together" in shown
-    )
-    assert main([*short, "--per-person", "1/day", "--keys-per-person", "4"]) == 0
-    assert "at most 1 event in any 1 day, each under up to 4 keys" in " ".join(
-        capsys.readouterr().out.split()
-    )
+    for more, words in (
+        (
+            ["--per-person", "3/tick", "--keys-per-person", "4"],
+            "for one person within a tick, at most 3 events in each of at most 4 keys privacy",
+        ),
+        (
+            ["--per-person", "4/day"],
+            "for one person's day, at most 4 events; ages count from the day's start privacy",
+        ),
+        (["--max-amount", "5"], "for one event with an amount up to 5 privacy"),
+    ):
+        assert main([*short, *more]) == 0
+        shown = " ".join(capsys.readouterr().out.split())
+        assert words.removesuffix(" privacy") in shown
+        unit = words.removeprefix("for ").split(";")[0].removesuffix(" privacy")
+        assert f"privacy loss (ε) of {unit}: " in shown and f"lost: about {unit}, at most" in shown
 
 
 def test_open_serves_the_page_alone_and_opens_the_browser(tmp_path: Path) -> None:

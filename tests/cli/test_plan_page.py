@@ -53,10 +53,10 @@ def test_a_plan_is_the_library_s(server: PlanServer) -> None:
 
 
 def test_a_person_and_a_delta() -> None:
-    answer = answer_to(f"{QUICK}&person=1/1w&delta=1e-9")
+    answer = answer_to(f"{QUICK}&person=1/1mo&delta=1e-9")
     assert "gaussian" in [each["name"] for each in answer["options"]]
     person = json.loads(answer["file"])["plan"]["request"]["person"]
-    assert (person["events"], person["steps"]) == (1, 7)
+    assert (person["events"], person["per"]) == (1, "1mo")
 
 
 def test_only_this_machine_by_its_own_names(server: PlanServer) -> None:

@@ -681,13 +681,7 @@ def test_a_plan_for_people_hands_its_assumption_on(
         "4",
         "--save",
     ]
-    for name, people in (
-        ("day", "48/day"),
-        ("ever", "3"),
-        ("tick", "2/hour"),
-        ("often", "3/day"),
-        ("events", "1"),
-    ):
+    for name, people in (("day", "2/day"), ("tick", "2/tick"), ("events", "1/tick")):
         assert main([*plan, f"{name}.json", "--per-person", people]) == 0
     assert main([*plan, "keys.json", "--per-person", "2/tick", "--keys-per-person", "4"]) == 0
     rows = [f"2026-03-01T0{hour}:00:00Z,ann" for hour in (1, 1, 1, 3)]
@@ -706,18 +700,13 @@ def test_a_plan_for_people_hands_its_assumption_on(
     ]
     capsys.readouterr()
     for name, more, message in (
-        (
-            "day",
-            [],
-            "persons must be limited to 2 per tick, as the plan assumes (48 in any 24 ticks)",
-        ),
-        ("day", ["--person", "who", "--per-person", "3"], "persons must be limited to 2 per tick"),
-        ("ever", ["--person", "who"], "at most 3 events of a person ever"),
-        ("often", ["--person", "who"], "at most 3 events of a person in any 24 ticks"),
+        ("day", [], "at most the plan's, one person's day, at most 2 events, got 'one event'"),
+        ("day", ["--person", "who", "--per-person", "2"], "got 'one person within a tick, at most"),
+        ("tick", ["--person", "who", "--per-person", "3"], "one person within a tick, at most 2"),
         (
             "keys",
             ["--person", "who", "--per-person", "3"],
-            "persons must be limited to 2 per tick under each of 4 keys",
+            "at most 2 events in each of at most 4 keys, got",
         ),
     ):
         assert main([*words, "--plan", f"{name}.json", *more]) == 1
@@ -739,7 +728,8 @@ def test_a_plan_for_people_hands_its_assumption_on(
     )
     assert main([*stored, "two.csv", "--plan", "tick.json"]) == 0
     assert main([*stored, "three.csv", "--plan", "day.json"]) == 1
-    assert main([*words, "--plan", "events.json", "--output", "four.csv"]) == 0
+    day = ["--person", "who", "--per-person", "2/day", "--output", "four.csv"]
+    assert main([*words, "--plan", "day.json", *day]) == 0
     several = [*stored, "five.csv", "--plan", "keys.json", "--name", "keys"]
     assert main(several) == 0
     capsys.readouterr()
@@ -918,7 +908,7 @@ def test_distinct_persons_of_each_day(folder: Path, capsys: pytest.CaptureFixtur
     assert [int(row["value"]) for row in read(folder / "days.csv")] == [3, 4]
     about = json.loads((folder / "days.csv-metadata.json").read_text())
     assert about["unit"] == "one person's day, at most 1 event"
-    assert "sums over several days count a person once for each day" in about["interval"]
+    assert "sums over longer times count a person once for each day" in about["interval"]
     assert about["ages"] == "from the start of the day"
     assert main(["run", "few.csv", *words, "--per-person", "2", *limits]) == 1
     assert "--per-person must be left out with --count persons" in capsys.readouterr().err

@@ -384,7 +384,7 @@ def test_a_run_that_keeps_nothing_has_no_group(
     ("per", "subject"),
     [
         ("tick", "All that one person did in the tick of"),
-        ("day", "All that one person did on the day"),
+        ("day", "All that one person did in the day"),
     ],
 )
 def test_what_is_lost_names_the_unit(

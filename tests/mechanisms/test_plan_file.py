@@ -13,11 +13,9 @@ import fadecount as fc
 from fadecount.errors import ParameterError
 from fadecount.mechanisms import (
     read_mechanism,
-    read_planned_person,
-    require_planned_person,
+    read_planned_unit,
     require_planned_tick,
 )
-from fadecount.mechanisms.plan_file import PlannedPerson
 
 MECHANISM = fc.Gradual(epsilon=0.5, exponent=2.0)
 PLANNED = dataclasses.replace(MECHANISM, planned_tick_seconds=60)
@@ -96,31 +94,16 @@ def test_what_a_plan_assumes_of_persons(tmp_path: Path) -> None:
     text = fc.Gradual(epsilon=0.1).to_json()
     for person, found in (
         ({"events": 1, "steps": None}, None),
-        ({"events": 3, "steps": None}, (3, None, 1)),
-        ({"events": 24, "steps": 24}, (24, 24, 1)),
-        ({"events": 24, "steps": 24, "keys": 4, "per_step": False}, (24, 24, 4)),
-        ({"events": 3, "steps": None, "keys": 4, "per_step": True}, (3, 1, 4)),
+        ({"events": 1, "amount": 5}, ("event", 1, 1, 5)),
+        ({"events": 4, "per": "1d"}, ("1d", 4, 1, 1)),
+        ({"events": 3, "keys": 4, "amount": 2, "per": "tick"}, ("tick", 3, 4, 2)),
+        ({"events": 3, "steps": None}, (None, 3, 1, 1)),
+        ({"events": 1, "steps": 24}, (None, 1, 1, 1)),
         ([], None),
         ("nonsense", None),
     ):
         path.write_text(json.dumps({**json.loads(text), "plan": {"request": {"person": person}}}))
-        assert read_planned_person(str(path)) == found
+        assert read_planned_unit(str(path)) == found
     for other in (text, "{", "[1]"):
         path.write_text(other)
-        assert read_planned_person(str(path)) is None
-    require_planned_person(PlannedPerson(24, 24), 1)
-    require_planned_person(PlannedPerson(3, 1, 4), 3, 4)
-    for planned, per_tick, keys in (
-        (PlannedPerson(24, 24), None, 1),
-        (PlannedPerson(24, 24), 2, 1),
-        (PlannedPerson(24, 24), 1, 2),
-        (PlannedPerson(3, None), 1, 1),
-        (PlannedPerson(3, 24), 1, 1),
-    ):
-        with pytest.raises(ParameterError, match=r"^(plan|persons) must .*; "):
-            require_planned_person(planned, per_tick, keys)
-    with pytest.raises(
-        ParameterError,
-        match=r"limited to 3 per tick under each of 4 keys.*assumes; .* keys_per_person=4,",
-    ):
-        require_planned_person(PlannedPerson(3, 1, 4), 3, 5)
+        assert read_planned_unit(str(path)) is None

@@ -152,14 +152,12 @@ def test_no_person_loses_more_than_the_targets(seed: int) -> None:
 
 def test_keys_of_a_person_count_like_events_for_pure_losses() -> None:
     targets = {0: 0.1, 60: 0.5, 1000: 4.0}
-    several = fc.design(
-        targets=targets, horizon=1000, person=fc.Person(events=2, keys=3, per_step=True)
-    )
+    several = fc.design(targets=targets, horizon=1000, person=fc.Person(events=2, keys=3, per="1d"))
     assert several == fc.design(targets=targets, horizon=1000, person=fc.Person(events=6))
     for age, limit in targets.items():
         assert several.composed_loss(age, sensitivity=2, keys=3).epsilon <= limit
-    with pytest.raises(ParameterError, match="steps must be left out with per_step"):
-        fc.Person(steps=5, per_step=True)
+    with pytest.raises(ParameterError, match="steps must be left out with per"):
+        fc.Person(steps=5, per="1d")
 
 
 def test_a_person_with_one_event_is_an_event() -> None:

@@ -94,7 +94,7 @@ def test_delays_and_people() -> None:
 
 def test_keys_of_a_person_count_by_their_root() -> None:
     targets = {10: 1.0, 500: 3.0}
-    person = fc.Person(events=2, keys=9, per_step=True)
+    person = fc.Person(events=2, keys=9, per="tick")
     several = fc.design(targets=targets, horizon=500, person=person, delta=1e-6)
     one = fc.design(targets=targets, horizon=500, delta=1e-6)
     assert several.mse(500) == pytest.approx(36 * one.mse(500), rel=1e-2)

@@ -155,7 +155,7 @@ def test_a_stream_without_keys(harness: Harness) -> None:
 
 
 def test_a_plan_for_persons_needs_a_unit_that_caps_them(harness: Harness) -> None:
-    planned = fc.plan({60: 0.5}, horizon=525_600, tick=60, person=Person(events=2, steps=1))
+    planned = fc.plan({60: 0.5}, horizon=525_600, tick=60, person=Person(events=2, per="tick"))
     chosen = next(each for each in planned.options if each.mechanism.kind == "gradual")
     plan = json.loads(plan_json(planned, chosen))
     units: tuple[dict[str, str | int] | None, ...] = (
@@ -171,7 +171,7 @@ def test_a_plan_for_persons_needs_a_unit_that_caps_them(harness: Harness) -> Non
         assert (refused.status, refused.json()["code"]) == (400, "wrong_unit"), unit
         with (
             harness.client() as client,
-            pytest.raises(ServiceError, match="unit must be a person within a tick"),
+            pytest.raises(ServiceError, match="unit must be the plan's"),
         ):
             client.create("people", tick="1m", mechanism=plan, unit=unit)
     several = {
@@ -391,7 +391,7 @@ def test_the_cap_of_a_persons_day_holds_over_ticks(harness: Harness) -> None:
         assert [row.value for row in client.total("people")] == [4, 2]
         assert client.stream("people").unit_text == "one person's day, at most 3 events"
         assert client.stream("people").unit == Unit.from_json(unit)
-    plan = fc.plan({60: 0.5}, horizon=525_600, tick=60, person=Person(events=3, steps=1))
+    plan = fc.plan({60: 0.5}, horizon=525_600, tick=60, person=Person(events=3, per="tick"))
     body = {"name": "x", "tick": "1m", "unit": unit, "mechanism": json.loads(plan_json(plan))}
     refused = harness.post("/v1/streams", body)
     assert (refused.status, refused.json()["code"]) == (400, "wrong_unit")

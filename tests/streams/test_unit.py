@@ -187,13 +187,13 @@ def test_a_persons_day_is_a_unit_of_its_own() -> None:
     assert Unit.from_json(day.to_json()) == day
     assert "per" not in Unit(of="person", events=4).to_json()
     assert day.covers.endswith(
-        "each person counts at most 4 times per day; sums over several days count a person once for"
-        " each day"
+        "each person counts at most 4 times per day; sums over longer times count a person once"
+        " for each day"
     )
     assert "once per day and key, under at most 2 keys" in replace(day, events=1, keys=2).covers
     assert Unit().covers == "noise only; events that were left out are not in it"
     assert Unit(of="person").covers.endswith("; each person counts once per tick")
-    for wrong in ({"per": "1w"}, {"of": "event", "per": "1d"}):
+    for wrong in ({"per": "1w"}, {"per": 1}, {"per": "24h"}, {"of": "event", "per": "1d"}):
         with pytest.raises(ParameterError, match="per of the unit must be"):
             Unit(**{"of": "person", **wrong})  # type: ignore[arg-type]
     ticks = Ticks(tick_seconds=7 * 86400)
@@ -201,17 +201,29 @@ def test_a_persons_day_is_a_unit_of_its_own() -> None:
         Description(name="x", mechanism=fc.Gradual(epsilon=1.0), ticks=ticks, unit=day)
 
 
+@pytest.mark.parametrize("per", ["1h", "6h", "1d", "1mo"])
 @pytest.mark.parametrize("zone", ["UTC", "Europe/Vienna", "Asia/Kathmandu"])
-def test_every_tick_is_in_the_day_in_which_it_begins(zone: str) -> None:
-    unit = Unit(of="person", per="1d")
-    ticks = Ticks(tick_seconds=3600, zone=zone)
+def test_every_tick_is_in_the_slot_in_which_it_begins(zone: str, per: str) -> None:
+    unit = Unit(of="person", per=per)
+    ticks = Ticks(tick_seconds=900, zone=zone)
     described = Description(name="x", mechanism=fc.Gradual(epsilon=1.0), ticks=ticks, unit=unit)
     lengths = set()
-    for tick in range(ticks.at(1_774_500_000), ticks.at(1_774_500_000) + 100):  # clocks change
+    first = ticks.at(1_774_500_000)
+    for tick in range(first, first + 400):  # clocks change
         block = described.block_of(tick)
-        days = described.ticks_of(block)
-        assert tick in days
-        assert {described.block_of(each) for each in days} == {block}
-        assert described.block_of(days.stop) == block + 1
-        lengths.add(len(days))
-    assert lengths == ({23, 24} if zone == "Europe/Vienna" else {24})
+        slot = described.ticks_of(block)
+        assert tick in slot
+        assert {described.block_of(each) for each in (slot[0], slot[-1])} == {block}
+        assert described.block_of(slot.stop) > block > described.block_of(slot.start - 1)
+        lengths.add(len(slot) / 4)
+    assert max(lengths) <= unit.span_seconds / 3600
+    short = zone == "Europe/Vienna"
+    assert (
+        lengths
+        == {
+            "1h": {1},
+            "6h": {5, 6} if short else {6},
+            "1d": {23, 24} if short else {24},
+            "1mo": {743} if short else {744},
+        }[per]
+    )

@@ -7,16 +7,15 @@ import argparse
 import os
 import re
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Literal
+from typing import TYPE_CHECKING, Any
 
-from fadecount.durations import UNITS, parse_duration
+from fadecount.durations import UNITS, BlockLength, parse_duration
 from fadecount.errors import ParameterError, bad_parameter
 
 if TYPE_CHECKING:
     from datetime import datetime
 
     from fadecount.mechanisms import Mechanism
-    from fadecount.planning import Person
     from fadecount.service.settings import Storage
     from fadecount.sources import SourceOptions
     from fadecount.streams import Group, Reader, Store
@@ -117,7 +116,12 @@ def add_event_options(parser: argparse.ArgumentParser) -> None:
         ("--amount", "COL", "column of the amount, a whole number (default: counts 1)", str),
         ("--max-amount", "N", "largest amount: more is cut to it; noise grows in proportion", int),
         ("--person", "COL", "column of a person's id; ids are never stored", str),
-        ("--per-person", "N/TIME", "rows of a person that count in a tick or day (1/tick)", str),
+        (
+            "--per-person",
+            "N/TIME",
+            "rows of a person that count in a tick, hour, day or month (1/tick)",
+            str,
+        ),
         ("--count", None, f"persons: {once}", ("persons",)),
         ("--keys-per-person", "K", "count up to N rows under each of up to K keys (1)", int),
         ("--unique", "COL", "column of a row's id; in a tick each id counts once (files)", str),
@@ -140,6 +144,7 @@ def source_options(arguments: argparse.Namespace) -> SourceOptions:
         if arguments.per_person is not None:
             raise ParameterError("--per-person must be left out with --count persons: it is 1/day")
         arguments.per_person = "1/day"
+    events, slot = per_person(arguments.per_person or "1/tick")
     names = ("time", "time_unit", "zone", "key", "other", "amount", "max_amount", "person")
     given = {
         name: getattr(arguments, name)
@@ -149,8 +154,8 @@ def source_options(arguments: argparse.Namespace) -> SourceOptions:
     return SourceOptions(
         tick=arguments.tick,
         keys=_keys(arguments),
-        per_person=_per_person(arguments.per_person)[0],
-        person_per=_per_person(arguments.per_person)[1],
+        per_person=events,
+        person_per=slot,
         grace_seconds=parse_duration(arguments.grace, name="--grace") if arguments.grace else 0,
         **given,
     )
@@ -173,12 +178,15 @@ def _keys(arguments: argparse.Namespace) -> tuple[str, ...]:
     return tuple(names)
 
 
-def _per_person(text: str | None) -> tuple[int, Literal["tick", "1d"]]:
-    written = re.fullmatch(r"(\d{1,7})(?:/(tick|day|1d))?", (text or "1").strip())
-    if not written:
-        bound = "a number of rows per tick or day"
-        raise bad_parameter("--per-person", text, bound, "such as 1/tick or 4/day")
-    return int(written[1]), "1d" if written[2] in ("day", "1d") else "tick"
+def per_person(text: str, *, name: str = "--per-person") -> tuple[int, str]:
+    """Return how many events of a person count, and in which slot: ``tick`` or a length of the
+    calendar."""
+    written = re.fullmatch(r"\s*(\d{1,7})(?:/(\w+))?\s*", text)
+    slot = _PERIODS.get(written[2], written[2]) if written and written[2] else "tick"
+    if written is None or (slot != "tick" and BlockLength.named(slot) is None):
+        bound = "a number of events per tick, hour, day or month"
+        raise bad_parameter(name, text, bound, "such as 1/tick or 4/day")
+    return int(written[1]), slot
 
 
 def group_from(arguments: argparse.Namespace) -> Group | None:
@@ -248,29 +256,21 @@ def steps_from(text: str, tick_seconds: int | None, *, name: str, minimum: int =
     return steps
 
 
-def person_from(text: str | None, tick_seconds: int | None, *, name: str) -> Person | None:
-    """How often a person contributes: ``24`` (ever), or ``24/day`` (in any day, in whole steps,
-    rounded to the stricter side).
-
-    ``3/tick`` is what a person does in one step: the unit of a stream.
-    """
-    from fadecount.planning import Person
-
-    if text is None:
-        return None
+def visits_from(text: str, tick_seconds: int, *, name: str) -> tuple[int, int | None]:
+    """Return how often someone comes, and in any how many steps (None: in all): ``24``, ``3/tick``
+    or ``24/day``, in whole steps, rounded to the stricter side."""
     events, slash, period = (part.strip() for part in text.partition("/"))
-    if not events.isdecimal() or len(events) > 18 or (slash and not period):
+    if not events.isdecimal() or len(events) > 18 or int(events) < 1 or (slash and not period):
         bound = "a number of events, or such a number per time"
         raise bad_parameter(name, text, bound, "such as 24 or 24/day")
     if not slash:
-        return Person(events=int(events))
-    if period == "tick":
-        return Person(events=int(events), per_step=True)
+        return int(events), None
     written = _PERIODS.get(period, period)
-    if tick_seconds is None or written.isdecimal():
-        return Person(events=int(events), steps=steps_from(written, tick_seconds, name=name))
+    if period == "tick" or written.isdecimal():
+        steps = "1" if period == "tick" else written
+        return int(events), steps_from(steps, tick_seconds, name=name, minimum=1)
     seconds = parse_duration(written, name=name)
-    return Person.in_time(int(events), seconds, tick_seconds)
+    return int(events) * max(1, -(-tick_seconds // seconds)), max(1, seconds // tick_seconds)
 
 
 def default_horizon(tick_seconds: int | None) -> int:

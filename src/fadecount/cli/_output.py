@@ -11,7 +11,7 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any
 
-from fadecount.cli._options import person_from
+from fadecount.cli._options import visits_from
 from fadecount.durations import UNITS, format_duration, parse_duration
 from fadecount.errors import ParameterError, bad_parameter
 from fadecount.rounding import shown_chance, shown_factor, shown_loss
@@ -93,16 +93,15 @@ def visits_loss(
 
     if tick_seconds is None:
         raise ParameterError("--tick must be given with --visits; visits are a matter of days")
-    person = person_from(arguments.visits, tick_seconds, name="--visits")
+    events, every = visits_from(arguments.visits, tick_seconds, name="--visits")
     length = -(-parse_duration(arguments.span, name="--for") // tick_seconds)
-    assert person is not None
-    every = 1 if person.per_step else person.steps or length
-    if person.events * -(-length // every) > MOST_VISITS:
+    every = every or length
+    if events * -(-length // every) > MOST_VISITS:
         bound, remedy = f"at most {MOST_VISITS:,} visits in all", "choose fewer, or a shorter --for"
         raise bad_parameter("--visits", arguments.visits, bound, remedy)
     now, later = (
         stream.of_person(
-            person.events,
+            events,
             every=every * tick_seconds,
             during=(length if released is None else min(length, released)) * tick_seconds,
             tick_seconds=tick_seconds,

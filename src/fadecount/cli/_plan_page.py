@@ -24,7 +24,7 @@ from urllib.parse import parse_qs, urlsplit
 import numpy as np
 from numpy.typing import NDArray
 
-from fadecount.cli._options import person_from
+from fadecount.cli._options import per_person
 from fadecount.cli.plan import lag_words, width_words
 from fadecount.counters import Counter
 from fadecount.durations import UNITS, format_duration, parse_duration
@@ -35,7 +35,7 @@ from fadecount.mechanisms import (
     Mechanism,
     views_of,
 )
-from fadecount.planning import Option, Plan, person_losses, plan, plan_json
+from fadecount.planning import Option, Person, Plan, person_losses, plan, plan_json
 from fadecount.rounding import shown_loss
 
 Numbers = NDArray[np.int64]
@@ -172,9 +172,16 @@ def _planned(query: tuple[tuple[str, str], ...]) -> Plan:
         {age: float(loss) for age, _, loss in limits} or None,
         tick=tick,
         horizon=given.get("horizon"),
-        person=person_from(given.get("person"), tick, name="person"),
+        person=_person(given.get("person")),
         delta=float(given["delta"]) if "delta" in given else None,
     )
+
+
+def _person(text: str | None) -> Person | None:
+    if text is None:
+        return None
+    events, slot = per_person(text, name="person")
+    return Person(events=events, per=slot)
 
 
 def _window(tick: int) -> int:

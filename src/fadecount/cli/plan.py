@@ -12,7 +12,7 @@ examples:
   fadecount plan --horizon 1000000 --loss 0=0.1 --loss 1000000=3 --json
   fadecount plan --tick 1m --horizon 1y --loss 1d=1 --loss 1y=4 --delay 1h \\
     --plot plan.png --save plan.json
-  fadecount plan --tick 1m --horizon 1y --loss 1y=4 --per-person 24/day
+  fadecount plan --tick 1m --horizon 1y --loss 1y=4 --per-person 4/day
   fadecount plan --tick 1m --horizon 1y --loss 1y=4 --delta 1e-9 \\
     --per-person 3/tick --keys-per-person 4 --save plan.json
   fadecount plan --open
@@ -30,7 +30,7 @@ from fadecount.cli._options import (
     TICK_OPTION,
     add_options,
     limit_from,
-    person_from,
+    per_person,
     tick_seconds_from,
 )
 from fadecount.cli._output import waiting
@@ -40,11 +40,12 @@ from fadecount.rounding import short_loss
 
 if TYPE_CHECKING:
     from fadecount.planning import Option, Person, Plan, Request, Width
+    from fadecount.streams.unit import Unit
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     option = "which option to draw and save (default: the best)"
-    person = "limit the loss of all N events of a person (in any TIME; N/tick: in one step)"
+    person = "protect one person's tick, hour, day or month, with at most N events"
     add_options(
         parser.add_argument_group("wishes"),
         TICK_OPTION,
@@ -54,8 +55,9 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         ("--max-error", "E", "error that no output exceeds, but with probability BETA", float),
         ("--beta", "BETA", "the probability that a stated error is exceeded (0.05)", float),
         ("--delay", "TIME", "outputs may lag by this much: offer options that do", str),
-        ("--per-person", "N[/TIME]", person, str),
-        ("--keys-per-person", "K", "each event of a person is under up to K keys", 1),
+        ("--per-person", "N/TIME", person, str),
+        ("--keys-per-person", "K", "up to N events under each of up to K keys", 1),
+        ("--max-amount", "N", "largest amount of an event; more is cut to it", 1),
         ("--delta", "D", "offer Gaussian noise too: promises that fail with chance D", float),
     )
     add_options(
@@ -154,19 +156,22 @@ def _wishes(arguments: argparse.Namespace, tick: int | None) -> dict[str, Any]:
         **wishes,
         "loss": losses or None,
         "tick": tick,
-        "person": _person(arguments, tick),
+        "person": _person(arguments),
     }
 
 
-def _person(arguments: argparse.Namespace, tick: int | None) -> Person | None:
-    from dataclasses import replace
+def _person(arguments: argparse.Namespace) -> Person:
+    from fadecount.planning import Person
 
-    person = person_from(arguments.per_person, tick, name="--per-person")
-    if arguments.keys_per_person == 1:
-        return person
-    if person is None:
-        raise ParameterError("--per-person must be given with --keys-per-person; such as 1/tick")
-    return replace(person, keys=arguments.keys_per_person)
+    keys, amount = arguments.keys_per_person, arguments.max_amount
+    if arguments.per_person is None:
+        if keys != 1:
+            raise ParameterError(
+                "--per-person must be given with --keys-per-person; such as 1/tick"
+            )
+        return Person(amount=amount)
+    events, slot = per_person(arguments.per_person)
+    return Person(events=events, keys=keys, amount=amount, per=slot)
 
 
 def steps_or_duration(text: str) -> int | str:
@@ -200,19 +205,9 @@ def plan_table(made: Plan, chosen: Option) -> str:
 def _asked(request: Request) -> Iterator[str]:
     tick = "" if request.tick_seconds is None else f", each {format_duration(request.tick_seconds)}"
     yield f"plan for {request.horizon:,} steps{tick}"
-    from fadecount.planning import Person
-
-    person = request.person
-    if person != Person():
-        period = "ever" if person.steps is None else f"in any {_age(request, person.steps)}"
-        events = (
-            f"{person.events:,} event{'s' * (person.events > 1)}"
-            f" {'in one step' if person.per_step else period}"
-        )
-        under = f", each under up to {person.keys:,} keys" if person.keys > 1 else ""
-        yield from textwrap.wrap(
-            f"for a person with at most {events}{under}, all of them together", WIDTH
-        )
+    if (unit := unit_of(request)).sensitivity > 1 or unit.of == "person":
+        from_start = "" if unit.per == "tick" else f"; ages count from the {unit.slot}'s start"
+        yield from textwrap.wrap(f"for {unit.text}{from_start}", WIDTH)
     if request.delta is not None:
         yield f"Gaussian options keep their promise except with probability {request.delta:g}"
     if request.mean_error is not None:
@@ -232,7 +227,9 @@ def _losses(request: Request, chosen: Option) -> Iterator[str]:
         + (f" (allowed: {_limit(allowed[age])})" if age in allowed else "")
         for age in sorted({*allowed, request.horizon})
     ]
-    yield from textwrap.wrap(f"privacy loss (ε) of {_unit(request)}: {', '.join(parts)}", WIDTH)
+    yield from textwrap.wrap(
+        f"privacy loss (ε) of {unit_of(request).text}: {', '.join(parts)}", WIDTH
+    )
 
 
 def _published(made: Plan, chosen: Option) -> Iterator[str]:
@@ -245,7 +242,7 @@ def _published(made: Plan, chosen: Option) -> Iterator[str]:
             f"{f'± {figure.half_width:,}':>12}"
         )
     yield from textwrap.wrap(
-        f"lost: about {_unit(made.request)}, at most, by everything that is published"
+        f"lost: about {unit_of(made.request).text}, at most, by everything that is published"
         " up to that age; 95 %: the true count is that close with at least 95 %",
         WIDTH,
     )
@@ -300,10 +297,15 @@ def _options(made: Plan, chosen: Option) -> Iterator[str]:
         )
 
 
-def _unit(request: Request) -> str:
-    from fadecount.planning import Person
+def unit_of(request: Request) -> Unit:
+    """Return the unit of a stream that runs the plan."""
+    from fadecount.streams.unit import Unit
 
-    return "one event" if request.person == Person() else "a person"
+    person = request.person
+    if person.per is None:
+        return Unit(amount=person.amount)
+    caps = {"events": person.events, "keys": person.keys, "amount": person.amount}
+    return Unit(of="person", per=person.per, **caps)
 
 
 def _limit(loss: float) -> str:

@@ -119,9 +119,9 @@ def run(arguments: argparse.Namespace) -> int:
 def _begun(arguments: argparse.Namespace, options: SourceOptions, store: Store | None) -> Run:
     """Open or create the stream, and return the run."""
     from fadecount import runs
+    from fadecount.mechanisms import read_planned_unit
 
     name = arguments.name or _default_name(arguments.input)
-    for_persons = arguments.plan is not None and _planned_for_persons(arguments.plan, options)
     given = any(getattr(arguments, each) is not None for each in GIVEN)
     names = [] if store is None else store.names()
     if name not in names and not given and names:
@@ -143,29 +143,13 @@ def _begun(arguments: argparse.Namespace, options: SourceOptions, store: Store |
         until=arguments.until,
         follow=arguments.follow,
         finish=store is None,
-        planned_for_persons=for_persons,
+        planned=None if arguments.plan is None else read_planned_unit(arguments.plan),
         group=group_from(arguments),
         gate=_gate(arguments),
     )
     if store is not None and name not in names and store.fence_warning:
         _say(store.fence_warning)
     return under_way
-
-
-def _planned_for_persons(plan: str, options: SourceOptions) -> bool:
-    """Whether a plan counts the events of a person itself; then the options must keep to it."""
-    from fadecount.mechanisms import read_planned_person, require_planned_person
-
-    person = read_planned_person(plan)
-    if person is not None:
-        if options.person_per != "tick":
-            raise ParameterError(
-                "--plan must be for one event where the unit is a person's day: the run divides its"
-                " losses by the cap itself"
-            )
-        events = None if options.person is None else options.per_person
-        require_planned_person(person, events, options.keys_per_person)
-    return person is not None
 
 
 def _gate(arguments: argparse.Namespace) -> Gate | None:

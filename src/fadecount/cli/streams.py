@@ -204,8 +204,8 @@ def _item(reader: Reader, status: Status, text: str) -> dict[str, Any]:
     now, later = reader.loss(name, tick), reader.loss(name, tick, at=time.time() + _YEAR)
     unit = status.description.unit
     subject = f"{'An event' if unit.of == 'event' else 'All that one person did'} in the tick"
-    if unit.per == "1d":
-        subject = "All that one person did on the day"
+    if unit.per != "tick":
+        subject = f"All that one person did in the {unit.slot}"
     sentence = (
         f"{subject} of {ticks.local(tick)}: at most {shown_loss(now)} is lost now, at"
         f" most {shown_loss(later)} in a year. Someone who sees all releases can raise or lower the"
@@ -261,8 +261,9 @@ def _curve(arguments: argparse.Namespace) -> None:
     for row in rows:
         shown = f"{age_name(row['age'], tick):>24}  at most {rounded_up(row['loss'], 4)}"
         print(f"{shown}  {row['cause']}")
-    if status.description.unit.per == "1d":
-        print("for one person's day; ages count from its start")
+    unit = status.description.unit
+    if unit.per != "tick":
+        print(f"for one person's {unit.slot}; ages count from its start")
 
 
 def _export(arguments: argparse.Namespace) -> None:

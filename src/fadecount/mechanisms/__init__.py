@@ -19,11 +19,11 @@ from fadecount.mechanisms.loss import Loss
 from fadecount.mechanisms.memories import Memories
 from fadecount.mechanisms.noise_law import scale_of
 from fadecount.mechanisms.plan_file import (
-    planned_person,
+    PlannedUnit,
+    planned_unit,
     read_discovery,
     read_mechanism,
-    read_planned_person,
-    require_planned_person,
+    read_planned_unit,
     require_planned_tick,
 )
 from fadecount.mechanisms.refresh import Refresh
@@ -51,6 +51,7 @@ __all__ = [
     "Loss",
     "Mechanism",
     "Memories",
+    "PlannedUnit",
     "Refresh",
     "Schedule",
     "Stage",
@@ -58,12 +59,11 @@ __all__ = [
     "Views",
     "crossing_age",
     "minimum_error",
-    "planned_person",
+    "planned_unit",
     "read_discovery",
     "read_mechanism",
-    "read_planned_person",
+    "read_planned_unit",
     "refresh_with_error_of",
-    "require_planned_person",
     "require_planned_tick",
     "scale_of",
     "views_of",

@@ -45,65 +45,37 @@ def read_discovery(path: str) -> Discovery | None:
     return None if found is None else Discovery.from_json(json.dumps(found))
 
 
-class PlannedPerson(NamedTuple):
-    """What a plan assumes about persons: at most ``events`` contributions in any ``steps`` steps
-    (None: ever), each of them under at most ``keys`` keys. A plan for what a person does in one
-    step has one step here.
-    """
+class PlannedUnit(NamedTuple):
+    """Whom a plan protects, with the caps that it counts on: ``event``, or a person within a
+    ``tick`` or a slot (``1d``). The slot of what no stream enforces is None."""
 
-    events: int
-    steps: int | None
+    per: str | None
+    events: int = 1
     keys: int = 1
+    amount: int = 1
 
 
-def read_planned_person(path: str) -> PlannedPerson | None:
-    """What :func:`planned_person` finds in a plan file; None if the file holds no JSON."""
+def read_planned_unit(path: str) -> PlannedUnit | None:
+    """What :func:`planned_unit` finds in a plan file; None if the file holds no JSON."""
     try:
-        return planned_person(json.loads(_read(path)))
+        return planned_unit(json.loads(_read(path)))
     except ValueError:
         return None
 
 
-def planned_person(plan: object) -> PlannedPerson | None:
-    """What a plan's JSON assumes about persons; None if the plan is about single events."""
+def planned_unit(plan: object) -> PlannedUnit | None:
+    """Whom a plan's JSON protects; None if that is one event that counts 1, and its losses are for
+    any unit."""
     try:
-        found = plan["plan"]["request"]["person"]  # type: ignore[index] # what is no such object is a KeyError or TypeError
-        steps = (
-            1 if found.get("per_step") else None if found["steps"] is None else int(found["steps"])
-        )
-        person = PlannedPerson(int(found["events"]), steps, int(found.get("keys", 1)))
+        person = plan["plan"]["request"]["person"]  # type: ignore[index] # what is no such object is a KeyError or TypeError
+        caps = [int(person.get(name, 1)) for name in ("events", "keys", "amount")]
+        per = person.get("per")
+        if per is None and caps[:2] == [1, 1] and person.get("steps") is None:
+            per = "event"
+        unit = PlannedUnit(per, *caps)
     except (KeyError, TypeError, ValueError, AttributeError):
         return None
-    return None if person == (1, None, 1) else person
-
-
-def require_planned_person(planned: PlannedPerson, per_tick: int | None, keys: int = 1) -> None:
-    """Refuse a stream that violates its plan's assumption about persons: its losses would not hold
-    for them.
-
-    ``per_tick`` is how many events of a person the stream counts in a tick (None: it ignores
-    persons), under each of at most ``keys`` keys. That many in each of ``steps`` ticks must not be
-    more than the plan assumes.
-    """
-    events, steps, most_keys = planned
-    if steps is None or steps > events:
-        span = "ever" if steps is None else f"in any {steps:,} ticks"
-        raise ParameterError(
-            f"plan must assume what a limit per tick can enforce, got at most {events:,} events of"
-            f" a person {span}; plan with longer ticks, or for single events"
-        )
-    if per_tick is None or per_tick * steps > events or keys > most_keys:
-        most = events // steps
-        under, option = (
-            (f" under each of {most_keys} keys", f", keys_per_person={most_keys}")
-            if most_keys > 1
-            else ("", "")
-        )
-        assumed = "" if steps == 1 else f" ({events:,} in any {steps:,} ticks)"
-        raise ParameterError(
-            f"persons must be limited to {most} per tick{under}, as the plan assumes{assumed}; "
-            f"give person=COLUMN, per_person={most}{option}, or plan for single events"
-        )
+    return None if unit == PlannedUnit("event") else unit
 
 
 def require_planned_tick(mechanism: Mechanism, tick_seconds: float) -> None:

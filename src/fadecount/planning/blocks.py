@@ -176,7 +176,7 @@ def _times(person: Person, since: int) -> int:
     if since < 0:
         return 0
     periods = 1 if person.steps is None else since // person.steps + 1
-    return person.events * person.keys * periods
+    return person.events * person.amount * person.keys * periods
 
 
 def blocks_for(targets: Targets, wish: Wish) -> Blocks | None:

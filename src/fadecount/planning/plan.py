@@ -15,8 +15,8 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
-from fadecount.durations import format_duration
-from fadecount.errors import ParameterError
+from fadecount.durations import UNITS, BlockLength, format_duration
+from fadecount.errors import ParameterError, bad_parameter
 from fadecount.mechanisms import Gaussian
 from fadecount.mechanisms.blocks import Blocks
 from fadecount.planning.blocks import DAYS, blocks_for, in_steps, wish_for
@@ -371,8 +371,9 @@ def plan_json(made: Plan, chosen: Option | None = None) -> str:
 def save_plan(
     path: str | Path, made: Plan, chosen: Option | None = None, *, force: bool = False
 ) -> None:
-    """Write a plan file. An existing file is refused unless ``force`` is given: a running counter
-    may depend on it."""
+    """Write a plan file that streams accept. An existing file is refused unless ``force`` is given:
+    a running counter may depend on it."""
+    _require_runnable(made.request, (chosen or made.best).mechanism)
     try:
         with Path(path).open("w" if force else "x", encoding="utf-8") as file:
             file.write(plan_json(made, chosen))
@@ -385,3 +386,23 @@ def save_plan(
         raise ParameterError(
             f"save must be a writable file, got {str(path)!r} ({error.strerror}); check the path"
         ) from error
+
+
+def _require_runnable(request: Request, mechanism: Shape) -> None:
+    """Refuse a plan that no stream would accept: a person whom it cannot cap, steps that are no
+    ticks, levels that are not on the calendar of the steps."""
+    if not request.person.is_enforceable:
+        raise bad_parameter(
+            "person", request.person, "what a stream can cap, to be saved", "such as per='1d'"
+        )
+    tick, day = request.tick_seconds, UNITS["d"]
+    if tick is not None and not (tick % 1 == 0 and tick <= 366 * day):
+        remedy = "streams have ticks from a second to a year"
+        raise bad_parameter("tick", tick, "whole seconds, to be saved", remedy)
+    if isinstance(mechanism, Blocks) and len(mechanism.levels) > 1:
+        lengths = [level.length for level in mechanism.levels]
+        fit = tick is not None and day % tick == 0
+        if tick is None or not (fit and all(BlockLength.of_ticks(each, tick) for each in lengths)):
+            shown = "none" if tick is None else format_duration(tick)
+            remedy = "blocks of other lengths are no slots of a calendar"
+            raise bad_parameter("tick", shown, "a part of a day, to save blocks", remedy)

@@ -5,10 +5,10 @@ two targets the limit is that of the next one; past the last one it is the last,
 (that age included). Since the loss never falls with the age, it is enough to check the targets'
 ages and the horizon.
 
-For a person the limit is on all that the person did during the last ``age`` steps and now,
-together. The losses of several contributions add up (docs/planning.md), so with at most ``events``
-in any ``steps`` consecutive steps the worst case has ``events`` at the age itself, ``events`` one
-period later, and so on.
+For a person within a slot of time (a day) the limit is on all of that together, at the age from the
+slot's start: the losses of several contributions add up, and none is older (docs/planning.md). With
+at most ``events`` in any ``steps`` consecutive steps instead, the worst case has ``events`` at the
+age itself, ``events`` one period later, and so on.
 """
 
 from __future__ import annotations
@@ -21,9 +21,9 @@ from itertools import pairwise
 from typing import Any
 
 from fadecount.checks import LONGEST, require_integer, require_real
-from fadecount.durations import parse_duration
+from fadecount.durations import UNITS, BlockLength, parse_duration
 from fadecount.errors import ParameterError, bad_parameter
-from fadecount.mechanisms.base import require_keys
+from fadecount.mechanisms.base import LARGEST_SENSITIVITY, require_keys
 from fadecount.mechanisms.gaussian import require_delta
 
 LARGEST_LOSS = float(1 << 20)
@@ -33,18 +33,19 @@ _PARTS = 1024
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Person:
-    """At most ``events`` contributions of one person in any ``steps`` consecutive steps, or ever if
-    ``steps`` is None.
+    """Who a plan protects: by default one event.
 
-    Each contribution adds at most 1 to each of at most ``keys`` counts. With ``per_step``, the
-    promise is for what the person did in one step, the unit that a stream can enforce: at most
-    ``events`` in each of at most ``keys`` keys.
+    With ``per`` (``tick``, ``1h``, ``1d``, ``1mo``) it is what one person did in such a slot, the
+    unit that a stream can enforce: at most ``events``, in each of at most ``keys`` keys, each with
+    an ``amount`` up to this one. Otherwise a person contributes at most ``events`` times in any
+    ``steps`` consecutive steps (None: ever), which no stream enforces.
     """
 
     events: int = 1
     steps: int | None = None
     keys: int = 1
-    per_step: bool = False
+    amount: int = 1
+    per: str | None = None
 
     def __post_init__(self) -> None:
         remedy = "it is how often one person can contribute"
@@ -57,28 +58,35 @@ class Person:
             remedy = "it is the number of steps in which a person contributes at most that often"
             steps = require_integer("steps", self.steps, minimum=1, maximum=LONGEST, remedy=remedy)
             object.__setattr__(self, "steps", steps)
-            if self.per_step:
+            if self.per is not None:
                 raise bad_parameter(
-                    "steps",
-                    steps,
-                    "left out with per_step",
-                    "per_step is about the events of one step",
+                    "steps", steps, "left out with per", "per is about the events of one slot"
                 )
+        if self.per not in (None, "tick") and BlockLength.named(str(self.per)) is None:
+            bound = "tick, or a length such as 1h, 1d or 1mo"
+            raise bad_parameter(
+                "per", self.per, bound, "it is the slot in which a person is capped"
+            )
         object.__setattr__(self, "keys", require_keys(self.keys))
-
-    @classmethod
-    def in_time(cls, events: int, seconds: int, tick_seconds: int) -> Person:
-        """At most ``events`` in any such time: in whole steps, rounded to the stricter side.
-
-        >>> Person.in_time(24, 86_400, 60) == Person(events=24, steps=1440)
-        True
-        >>> Person.in_time(1, 3600, 86_400) == Person(events=24, steps=1)
-        True
-        """
-        return cls(
-            events=events * max(1, -(-tick_seconds // seconds)),
-            steps=max(1, seconds // tick_seconds),
+        remedy = "it is the largest amount of one event"
+        amount = require_integer(
+            "amount", self.amount, minimum=1, maximum=LARGEST_SENSITIVITY, remedy=remedy
         )
+        object.__setattr__(self, "amount", amount)
+
+    @property
+    def is_enforceable(self) -> bool:
+        """Whether a stream can have this as its unit."""
+        one_event = (self.events, self.steps, self.keys) == (1, None, 1)
+        return self.per is not None or one_event
+
+    @property
+    def subject(self) -> str:
+        """Whose age the losses of a plan are about: event, person's day."""
+        if self.per is None:
+            return "event" if self.is_enforceable else "person's first event"
+        length = BlockLength.named(self.per)
+        return f"person's {'tick' if length is None else length.words}"
 
     def parts(self, reach: int, *, per_key: int = 1) -> Iterator[tuple[int, int]]:
         """The contributions seen for at most ``reach`` outputs, as ``(reach, times)``, each reach
@@ -86,7 +94,7 @@ class Person:
 
         Each counts ``per_key`` times: with pure losses, the losses under different keys add up.
         """
-        each = self.events * per_key
+        each = self.events * self.amount * per_key
         if self.steps is None:
             yield reach, each
             return
@@ -200,6 +208,10 @@ def read_request(
     seconds = _positive("tick", seconds, "it is the length of a step, such as 1m")
     if isinstance(loss, Mapping):
         loss = _in_steps("loss", loss, seconds)
+    length = None if person is None or person.per is None else BlockLength.named(person.per)
+    if length and seconds and seconds > (length.seconds or length.months * 28 * UNITS["d"]):
+        remedy = "plan for a person within a tick"
+        raise bad_parameter("per", length.name, "at least a tick", remedy)
     if horizon is None:
         if not isinstance(loss, Mapping) or not loss:
             raise ParameterError(

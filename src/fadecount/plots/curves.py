@@ -15,7 +15,7 @@ from numpy.typing import NDArray
 
 from fadecount.errors import bad_parameter
 from fadecount.mechanisms import Mechanism
-from fadecount.planning import Option, Person, Plan, person_losses
+from fadecount.planning import Option, Plan, person_losses
 from fadecount.plots.figure import COLOURS, KINDS, MARKED, MARKS, RC, age_axis, loss_axis
 
 _PER_OCTAVE = 32
@@ -181,7 +181,7 @@ def draw_plan(figure: Figure | SubFigure, made: Plan, chosen: Option | None = No
         tick_seconds=request.tick_seconds,
         title=f"{option.name}: mean error {option.forecast.mean:,.3g}",
         columns=3,
-        subject="event" if request.person == Person() else "person's first event",
+        subject=request.person.subject,
     )
 
 

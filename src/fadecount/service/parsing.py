@@ -80,13 +80,16 @@ class SentEvents(Struct):
 class NewUnit(Struct, forbid_unknown_fields=True, frozen=True):
     """What the stated losses are about: one `event` with an amount up to `amount`, or one `person`
     within a tick, of whom at most `events` events count; with `keys` above 1, so many in each of at
-    most `keys` keys. With `per` 1d: one person's day, at most `events` events in all."""
+    most `keys` keys. With `per` 1d (1h, 1mo): one person's day, at most `events` events in
+    all."""
 
     of: Literal["event", "person"] = "event"
     amount: Annotated[int, Meta(ge=1, le=MOST_AMOUNT)] = 1
     events: Annotated[int, Meta(ge=1, le=MOST_COUNT)] = 1
     keys: Annotated[int, Meta(ge=1, le=MOST_KEYS)] = 1
-    per: Literal["tick", "1d"] = "tick"
+    per: Annotated[
+        str, Meta(pattern="^(tick|[1-9][0-9]{0,4}(mo|[smhdy]))$", examples=["tick", "1d", "1mo"])
+    ] = "tick"
 
 
 class NewStream(Struct, forbid_unknown_fields=True):

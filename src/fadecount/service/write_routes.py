@@ -19,8 +19,7 @@ from fadecount.errors import ParameterError
 from fadecount.mechanisms import (
     Blocks,
     Mechanism,
-    planned_person,
-    require_planned_person,
+    planned_unit,
     require_planned_tick,
 )
 from fadecount.service.answers import (
@@ -66,10 +65,11 @@ _BAD_STREAM = (
     "name, tick, zone and mechanism must be as GET /v1/streams/{name} shows them, with parameters"
     " within their bounds"
 )
-_BAD_UNIT = "unit must be one event, or one person within a tick or day with at most so many events"
-_WRONG_UNIT = (
-    "unit must be a person within a tick, with no more events and keys than the plan assumes"
+_BAD_UNIT = (
+    "unit must be one event, or one person within a tick or a slot such as 1h, 1d or 1mo with at"
+    " most so many events"
 )
+_WRONG_UNIT = "unit must be the plan's: its tick or slot, and no more events, keys and amounts"
 _BAD_GROUP = (
     "group must be a name, and group_loss must hold ages such as 30d, or ever, with losses that do"
     " not fall"
@@ -183,11 +183,9 @@ def _description(new: NewStream) -> Description:
         raise bad_request("bad_mechanism", f"delay must be at most {LONGEST_DELAY} ticks")
     with refusing("bad_unit", _BAD_UNIT):
         unit = Unit.from_json(msgspec.to_builtins(new.unit))
-    person = planned_person(new.mechanism)
     with refusing("wrong_unit", _WRONG_UNIT):
-        if person is not None:
-            capped = unit.of == "person" and unit.per == "tick"
-            require_planned_person(person, unit.events if capped else None, unit.keys)
+        if (planned := planned_unit(new.mechanism)) is not None:
+            unit.scaled(mechanism, planned)
     with refusing("wrong_tick", _WRONG_TICK):
         require_planned_tick(mechanism, ticks.tick_seconds)
     with refusing("bad_stream", _BAD_STREAM):

@@ -218,10 +218,8 @@ def _capped(
     for place, count in rows.filter(bad)["place"].value_counts().rows():
         report.skipped[Reason(place - FIRST_BAD)] += count
     rows = rows.filter(~bad).with_columns(pl.col("name").cast(pl.Categorical))
-    ticks = rows["place"] // max(1, len(options.keys))
-    blocks = (
-        ticks if options.person_per == "tick" else _mapped(ticks, options.block_of)
-    ).to_numpy()
+    ticks = (rows["place"] // max(1, len(options.keys))).to_numpy()
+    blocks = options.unit.blocks_of(options.ticks, ticks)
 
     def digests(at: npt.NDArray[np.int64]) -> list[bytes]:
         names = rows["name"].gather(at).cast(pl.String)

@@ -67,7 +67,7 @@ class SourceOptions:
     person: str | None = None
     per_person: int = 1
     keys_per_person: int = 1
-    person_per: Literal["tick", "1d"] = "tick"
+    person_per: str = "tick"
     unique: str | None = None
     late: Literal["next", "drop"] | None = None
     format: Format | None = None
@@ -79,6 +79,8 @@ class SourceOptions:
     max_line_bytes: int = 65_536
     ticks: Ticks = field(init=False, repr=False, compare=False)
     """The calendar of the ticks."""
+    unit: Unit = field(init=False, repr=False, compare=False)
+    """Who is protected by counts that are read this way."""
 
     def __post_init__(self) -> None:
         for name, least, most, remedy in (
@@ -94,7 +96,6 @@ class SourceOptions:
             ("format", (None, "csv", "jsonl", "parquet")),
             ("separator", (",", ";", "\t", "|")),
             ("late", (None, "next", "drop")),
-            ("person_per", ("tick", "1d")),
         ):
             value = getattr(self, name)
             if value not in choices:
@@ -109,6 +110,11 @@ class SourceOptions:
             remedy="it is a duration such as 1h, or a number of seconds",
         )
         object.__setattr__(self, "ticks", Ticks(tick_seconds=seconds, zone=self.zone))
+        caps = {"events": self.per_person, "keys": self.keys_per_person, "per": self.person_per}
+        unit = Unit(amount=self.max_amount)
+        if self.person is not None:
+            unit = Unit(of="person", amount=self.max_amount, **caps)  # type: ignore[arg-type] # checked there
+        object.__setattr__(self, "unit", unit)
 
     def _check_columns(self) -> None:
         columns, keys = self.columns, self.keys
@@ -143,24 +149,9 @@ class SourceOptions:
         names = (self.time, self.key, self.amount, self.person, self.unique)
         return tuple(name for name in names if name is not None)
 
-    @property
-    def unit(self) -> Unit:
-        """Who is protected by counts that are read this way: one event, or one person within a
-        tick."""
-        if self.person is None:
-            return Unit(amount=self.max_amount)
-        return Unit(
-            of="person",
-            amount=self.max_amount,
-            events=self.per_person,
-            keys=self.keys_per_person,
-            per=self.person_per,
-        )
-
     def block_of(self, tick: int) -> int:
-        """The number of the slot in which a tick shares its caps of persons: the tick, or its
-        local day."""
-        return tick if self.person_per == "tick" else self.ticks.day_of(tick)
+        """:meth:`Unit.block_of` for these ticks."""
+        return self.unit.block_of(self.ticks, tick)
 
     def format_of(self, path: Path) -> Format:
         """The given format, or else the one that the file name implies."""

@@ -58,9 +58,10 @@ class Description:
             raise bad_parameter(
                 "unit", self.unit, "a fadecount.streams.Unit", "such as Unit(of='person', events=3)"
             )
-        if self.unit.per == "1d" and self.ticks.tick_seconds > DAY:
+        length = self.unit.length
+        if length and self.ticks.tick_seconds > (length.seconds or 28 * DAY * length.months):
             remedy = "one person within a tick is the unit for longer ticks"
-            raise bad_parameter("per of the unit", "1d", "at least a tick", remedy)
+            raise bad_parameter("per of the unit", self.unit.per, "at least a tick", remedy)
         if not isinstance(self.group, Group | None):
             remedy = "such as Group.of('riders', {'1y': 4})"
             raise bad_parameter("group", self.group, "a fadecount.streams.Group", remedy)
@@ -78,23 +79,18 @@ class Description:
         """Who is protected, whatever counts of them: streams of one group protect the same."""
         if self.unit.of == "event":
             return "one event"
-        if self.unit.per == "1d":
-            return f"one person's day, from its start ({self.ticks.zone})"
+        if self.unit.per != "tick":
+            return f"one person's {self.unit.slot}, from its start ({self.ticks.zone})"
         tick = format_duration(self.ticks.tick_seconds)
         return f"one person within a tick of {tick} ({self.ticks.zone})"
 
     def block_of(self, tick: int) -> int:
-        """The number of the slot in which a tick shares its caps of persons: the tick, or its
-        local day."""
-        return tick if self.unit.per == "tick" else self.ticks.day_of(tick)
+        """:meth:`Unit.block_of` for the ticks of the stream."""
+        return self.unit.block_of(self.ticks, tick)
 
     def ticks_of(self, block: int) -> range:
-        """The ticks that share their caps of persons. Ages of a unit count from the first."""
-        if self.unit.per == "tick":
-            return range(block, block + 1)
-        days = Ticks(tick_seconds=DAY, zone=self.ticks.zone)
-        first, end = (self.ticks.first_from(days.start_seconds(day)) for day in (block, block + 1))
-        return range(first, end)
+        """:meth:`Unit.ticks_of` for the ticks of the stream."""
+        return self.unit.ticks_of(self.ticks, block)
 
     def loss(self, forks: Forks = (), steps: int = 0) -> StreamLoss:
         """What the stream loses about one unit, after so many steps and with other histories."""

@@ -193,7 +193,7 @@ def about_stream(
         "tick_seconds": ticks.tick_seconds,
         "zone": ticks.zone,
         "interval": f"95 %, {unit.covers}",
-        "ages": "from the start of the day" if unit.per == "1d" else "from the event",
+        "ages": f"from the start of the {unit.slot}" if unit.per != "tick" else "from the event",
         "curve": [
             {
                 "age_seconds": age * ticks.tick_seconds,

@@ -11,7 +11,7 @@ from typing import Self
 
 from fadecount.checks import require_integer
 from fadecount.errors import ParameterError, StoreError, bad_parameter
-from fadecount.mechanisms import Mechanism
+from fadecount.mechanisms import Mechanism, PlannedUnit
 from fadecount.noise import unpredictable
 from fadecount.streams.audit_log import Act, AuditLog
 from fadecount.streams.database import FORMAT, STREAM_TABLES, placeholders, require_format
@@ -242,13 +242,13 @@ class Store:
         unit: Unit = ONE_EVENT,
         group: Group | None = None,
         start_tick: int | None = None,
-        planned_for_persons: bool = False,
+        planned: PlannedUnit | None = None,
     ) -> Stream:
         """The stream of that name, for writing: the existing one, if it matches the arguments, or a
         new one.
 
         ``mechanism`` is the promise for one ``unit``: a new stream runs ``unit.scaled(mechanism)``;
-        ``planned_for_persons`` says that it comes from a plan for persons. It may be left out for
+        ``planned`` is the unit of the plan that it comes from. It may be left out for
         an existing stream, and so may its ``group``. A mechanism, tick, unit or group that differs
         from the stream's own is refused.
         ``keys`` must begin with those declared so far; new ones are declared. ``start_tick`` is for
@@ -256,7 +256,7 @@ class Store:
         """
         names = tuple(keys)
         if mechanism is not None:
-            mechanism = unit.scaled(mechanism, planned_for_persons=planned_for_persons)
+            mechanism = unit.scaled(mechanism, planned)
         if name not in self.names():
             if mechanism is None:
                 raise ParameterError(

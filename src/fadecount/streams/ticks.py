@@ -18,10 +18,13 @@ import numpy as np
 from numpy.typing import NDArray
 
 from fadecount.checks import require_integer
+from fadecount.durations import BlockLength
 from fadecount.errors import bad_parameter
 
 DAY = 86400
 _QUARTER = 900
+_IN_A_DAY = 1 << 17
+"""More than the parts of a day that there can be."""
 _EPOCH, _EPOCH_TIME = date(1970, 1, 1), datetime(1970, 1, 1, tzinfo=UTC)
 EARLIEST, LATEST = -62_000_000_000, 253_000_000_000
 """Unix seconds that have a calendar date here: the years 6 to 9987."""
@@ -96,9 +99,32 @@ class Ticks:
         day = _EPOCH + timedelta(days=tick * (self.tick_seconds // DAY))
         return int(datetime(day.year, day.month, day.day, tzinfo=self._local).timestamp())
 
-    def day_of(self, tick: int) -> int:
-        """The local day in which a tick begins: days since 1970."""
-        return Ticks(tick_seconds=DAY, zone=self.zone).at(self.start_seconds(tick))
+    def slots_of(self, ticks: NDArray[np.int64], length: BlockLength) -> NDArray[np.int64]:
+        """The numbers of the calendar slots in which ticks begin: parts of a local day (counted
+        from midnight), days or months. Later slots have larger numbers."""
+        begins, calendar = self.starts_of(ticks), Ticks(tick_seconds=DAY, zone=self.zone)
+        days = calendar.of(begins)
+        if length.months:
+            months = days.astype("datetime64[D]").astype("datetime64[M]").astype(np.int64)
+            return months // length.months
+        if length.seconds == DAY:
+            return days
+        return days * _IN_A_DAY + (begins - calendar.starts_of(days)) // length.seconds
+
+    def in_slot(self, number: int, length: BlockLength) -> range:
+        """The ticks that begin in the slot of that number."""
+        days = Ticks(tick_seconds=DAY, zone=self.zone)
+        if length.months:
+            months = (number * length.months, (number + 1) * length.months)
+            dates = (date(1970 + month // 12, month % 12 + 1, 1) for month in months)
+            begin, end = (days.start_seconds((each - _EPOCH).days) for each in dates)
+        else:
+            day, inside = (number, 0) if length.seconds == DAY else divmod(number, _IN_A_DAY)
+            begin, end = (days.start_seconds(each) for each in (day, day + 1))
+            if length.seconds < DAY:
+                begin += inside * length.seconds
+                end = min(end, begin + length.seconds)
+        return range(self.first_from(begin), self.first_from(end))
 
     def start(self, tick: int) -> datetime:
         """When a tick begins, in UTC."""

@@ -1,17 +1,23 @@
-"""Who is protected: one event, or one person within a tick or a day. The unit is public and fixed
-when a stream is created."""
+"""Who is protected: one event, or one person within a tick, an hour, a day, a month. The unit is
+public and fixed when a stream is created."""
 
 from __future__ import annotations
 
+import operator
 from collections.abc import Hashable, Mapping, MutableMapping
 from dataclasses import asdict, dataclass
-from typing import Literal
+from typing import Any, Literal
+
+import numpy as np
+from numpy.typing import NDArray
 
 from fadecount.checks import require_integer
-from fadecount.durations import UNITS
-from fadecount.errors import bad_parameter
+from fadecount.durations import BlockLength
+from fadecount.errors import ParameterError, bad_parameter
 from fadecount.mechanisms import Mechanism
 from fadecount.mechanisms.base import LARGEST_KEYS, LARGEST_SENSITIVITY
+from fadecount.mechanisms.plan_file import PlannedUnit
+from fadecount.streams.ticks import Ticks
 
 LARGEST_EVENTS = 1_000_000
 
@@ -28,9 +34,10 @@ class Unit:
     events that arrive count, under the person's first keys (:meth:`takes`).
 
     With ``per="1d"`` the unit is one person's day: the same caps hold for all ticks that begin on
-    one local day. With ``events=1`` each person counts once a day (and key). Each of the events
-    costs its own loss, so they lose at most ``events`` times that of one event, **at the age from
-    the day's start** (docs/planning.md). Late events belong to the day that counts them.
+    one local day; any other length of the calendar (``1h``, ``1mo``) works alike. With ``events=1``
+    each person counts once a day (and key). Each of the events costs its own loss, so they lose at
+    most ``events`` times that of one event, **at the age from the day's start**
+    (docs/planning.md). Late events belong to the day that counts them.
 
     So the presence or absence of *all* that the person did changes at most ``keys`` counts of the
     tick by at most :attr:`per_key` each (with ``keys=1``: any counts, by at most :attr:`per_key` in
@@ -46,13 +53,15 @@ class Unit:
     ('one person within a tick, at most 3 events in each of at most 4 keys', 12)
     >>> Unit(of="person", events=4, per="1d").text
     "one person's day, at most 4 events"
+    >>> Unit(of="person", events=20, per="1mo").text
+    "one person's month, at most 20 events"
     """
 
     of: Literal["event", "person"] = "event"
     amount: int = 1
     events: int = 1
     keys: int = 1
-    per: Literal["tick", "1d"] = "tick"
+    per: str = "tick"
 
     def __post_init__(self) -> None:
         if self.of not in ("event", "person"):
@@ -71,9 +80,14 @@ class Unit:
         require_integer(
             "keys of the unit", self.keys, minimum=1, maximum=LARGEST_KEYS, remedy=remedy
         )
-        if self.per not in ("tick", "1d"):
-            remedy = "it is how long the cap of a person holds"
-            raise bad_parameter("per of the unit", self.per, "tick or 1d", remedy)
+        if self.per != "tick" and (
+            not isinstance(self.per, str) or BlockLength.named(self.per) is None
+        ):
+            bound, remedy = (
+                "tick, or a length such as 1h, 1d or 1mo",
+                "a person's cap holds so long",
+            )
+            raise bad_parameter("per of the unit", self.per, bound, remedy)
         if self.per != "tick" and self.of == "event":
             bound = "tick where the unit is one event"
             raise bad_parameter("per of the unit", self.per, bound, "say of='person'")
@@ -90,6 +104,31 @@ class Unit:
             raise bad_parameter(name, self.sensitivity, "at most 2**51", "choose smaller ones")
 
     @property
+    def length(self) -> BlockLength | None:
+        """The calendar slot in which the caps of a person hold; None for a tick."""
+        return None if self.per == "tick" else BlockLength.named(self.per)
+
+    @property
+    def slot(self) -> str:
+        """In words, how long the caps of a person hold: tick, hour, day, month."""
+        return "tick" if self.length is None else self.length.words
+
+    def blocks_of(self, ticks: Ticks, numbers: NDArray[np.int64]) -> NDArray[np.int64]:
+        """The numbers of the slots in which ticks share their caps of persons: the ticks
+        themselves, or their local hours, days or months."""
+        return numbers if self.length is None else ticks.slots_of(numbers, self.length)
+
+    def block_of(self, ticks: Ticks, tick: int) -> int:
+        """:meth:`blocks_of` for one tick."""
+        return tick if self.per == "tick" else int(self.blocks_of(ticks, np.array([tick]))[0])
+
+    def ticks_of(self, ticks: Ticks, block: int) -> range:
+        """The ticks that share their caps of persons. Ages of a unit count from the first."""
+        if self.length is None:
+            return range(block, block + 1)
+        return ticks.in_slot(block, self.length)
+
+    @property
     def per_key(self) -> int:
         """By how much one unit can change one count of its tick."""
         return self.amount * self.events
@@ -99,12 +138,29 @@ class Unit:
         """By how much one unit can change the counts of its tick, all keys together."""
         return self.per_key * self.keys
 
-    def scaled(self, promise: Mechanism, *, planned_for_persons: bool = False) -> Mechanism:
+    def scaled(self, promise: Mechanism, planned: PlannedUnit | None = None) -> Mechanism:
         """The mechanism with which the promise of another one, made for a change of one count by 1,
-        holds for this unit. A promise of a plan for persons counts their events itself."""
-        if planned_for_persons:
-            return promise.for_sensitivity(self.amount)
-        return promise.for_sensitivity(self.per_key, keys=self.keys)
+        holds for this unit. A plan for a unit counts its events itself: it is used as it is, and
+        refused if this unit is another, or larger."""
+        if planned is None:
+            return promise.for_sensitivity(self.per_key, keys=self.keys)
+        slot = self.per if self.of == "person" else "event"
+        caps = self.events, self.keys, self.amount
+        if planned.per is None:
+            raise ParameterError(
+                f"plan must be for one event or for a person within a tick or a slot, got at most"
+                f" {planned.events:,} events of a person in any steps; plan again with N/day"
+            )
+        if planned.per != slot or any(map(operator.gt, caps, planned[1:])):
+            of: Any = "event" if planned.per == "event" else "person"
+            per = "tick" if of == "event" else planned.per
+            wanted = Unit(
+                of=of, amount=planned.amount, events=planned.events, keys=planned.keys, per=per
+            )
+            raise bad_parameter(
+                "unit", self.text, f"at most the plan's, {wanted.text}", "plan again for this one"
+            )
+        return promise
 
     def takes(
         self,
@@ -144,7 +200,7 @@ class Unit:
         events = "1 event" if self.events == 1 else f"{self.events} events"
         keys = f" in each of at most {self.keys} keys" if self.keys > 1 else ""
         amount = f" with an amount up to {self.amount} each" if self.amount > 1 else ""
-        whose = "one person within a tick" if self.per == "tick" else "one person's day"
+        whose = "one person within a tick" if self.per == "tick" else f"one person's {self.slot}"
         return f"{whose}, at most {events}{keys}{',' if keys and amount else ''}{amount}"
 
     def ago(self, age: str) -> str:
@@ -158,13 +214,12 @@ class Unit:
             return f"An event from {age} ago"
         if self.per == "tick":
             return f"All that one person did within a tick, {age} ago"
-        return f"One person's day that began {age} ago"
+        return f"One person's {self.slot} that began {age} ago"
 
     @property
     def span_seconds(self) -> int:
-        """By how much a unit may be older than its latest event: ages count from its start. A local
-        day has up to 25 hours."""
-        return 0 if self.per == "tick" else 25 * UNITS["h"]
+        """By how much a unit may be older than its latest event: ages count from its start."""
+        return 0 if self.length is None else self.length.longest_seconds
 
     @property
     def covers(self) -> str:
@@ -172,12 +227,11 @@ class Unit:
         words = "noise only; events that were left out are not in it"
         if self.of == "event":
             return words
-        slot = "tick" if self.per == "tick" else "day"
         times = "once" if self.events == 1 else f"at most {self.events} times"
         under = "" if self.keys == 1 else f" and key, under at most {self.keys} keys"
-        words += f"; each person counts {times} per {slot}{under}"
-        longer = "; sums over several days count a person once for each day"
-        return words + (longer if self.per == "1d" else "")
+        words += f"; each person counts {times} per {self.slot}{under}"
+        longer = f"; sums over longer times count a person once for each {self.slot}"
+        return words + (longer if self.per != "tick" else "")
 
     def to_json(self) -> dict[str, str | int]:
         """The fields, for JSON."""

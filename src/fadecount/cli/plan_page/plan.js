@@ -54,8 +54,9 @@ function changed() {
   }
   const person = byId("unit").value === "person";
   byId("person-words").hidden = !person;
-  for (const id of ["subject", "subject-then"]) byId(id).textContent = person ? "a person" : "one event";
-  byId("curve-caption").textContent = `Privacy loss (ε), by the age of ${person ? "the person’s first event" : "the event"}`;
+  const subject = person ? `one person’s ${byId("each").selectedOptions[0].textContent}` : "one event";
+  for (const id of ["subject", "subject-then"]) byId(id).textContent = subject;
+  byId("curve-caption").textContent = `Privacy loss (ε) of ${subject}, by the age from its start`;
   const asked = query();
   const moved = planned && !planned.startsWith(`${asked}&`);
   handles.show(used, moved || !answer ? [] : answer.losses, SECONDS[byId("tick").value], SECONDS[byId("horizon").value]);

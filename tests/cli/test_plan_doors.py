@@ -1,0 +1,98 @@
+"""Every plan that `plan` saves runs, and is served: all pairs of its options."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from itertools import combinations, product
+from pathlib import Path
+from typing import Any
+
+import msgspec
+import pytest
+
+from fadecount.cli.main import main
+from fadecount.mechanisms import planned_unit
+from fadecount.service.parsing import NewStream
+from fadecount.service.write_routes import _description
+
+OPTIONS: dict[str, tuple[str, ...]] = {
+    "tick": ("", "--tick 1h", "--tick 90m", "--tick 1d", "--tick 7d"),
+    "loss": ("--loss 0=0.1 --loss 100=3", "--loss 30=1"),
+    "error": ("", "--mean-error 50", "--max-error 90 --beta 0.01"),
+    "delay": ("", "--delay 2"),
+    "person": (
+        "",
+        "--per-person 3/tick",
+        "--per-person 3/tick --keys-per-person 4",
+        "--per-person 2/hour",
+        "--per-person 4/day",
+        "--per-person 20/month",
+    ),
+    "amount": ("", "--max-amount 5"),
+    "delta": ("", "--delta 1e-9"),
+    "option": ("--option 1", "--option 2", "--option 4"),
+}
+Chosen = dict[str, str]
+
+
+def all_pairs() -> Iterator[Chosen]:
+    """Choices in which every two values of two options meet: greedily, each with as many new pairs
+    as it can hold."""
+    missing = {
+        frozenset({(one, first), (two, second)})
+        for one, two in combinations(OPTIONS, 2)
+        for first, second in product(OPTIONS[one], OPTIONS[two])
+    }
+
+    def news(chosen: Chosen, name: str, value: str) -> int:
+        return sum(frozenset({each, (name, value)}) in missing for each in chosen.items())
+
+    while missing:
+        chosen = dict(min(missing, key=sorted))
+        for name in OPTIONS.keys() - chosen.keys():
+            values = {value: news(chosen, name, value) for value in OPTIONS[name]}
+            chosen[name] = max(values, key=values.__getitem__)
+        missing -= {frozenset(pair) for pair in combinations(chosen.items(), 2)}
+        yield chosen
+
+
+def test_every_plan_that_is_saved_is_accepted(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    Path("visits.csv").write_text("at,page,who,n\n2026-03-02T10:10:00Z,a,ann,9\n")
+    saved = refused = 0
+    for number, chosen in enumerate(all_pairs()):
+        file, words = f"plan{number}.json", " ".join(chosen.values()).split()
+        code = main(["plan", *words, "--horizon", "100", "--save", file])
+        said = capsys.readouterr()
+        if code:
+            assert not Path(file).exists() and said.err.count("\n") == 1, (chosen, said.err)
+            refused += 1
+            continue
+        saved += 1
+        accepted(chosen, file, number)
+        capsys.readouterr()
+    assert saved > 20 and refused > 5
+
+
+def accepted(chosen: Chosen, file: str, number: int) -> None:
+    """The plan is run and served for its unit, and loses no more than it says."""
+    tick = chosen["tick"].removeprefix("--tick ") or "1h"
+    unit = f"{chosen['amount']} --amount n" if chosen["amount"] else ""
+    unit += f" {chosen['person']} --person who" if chosen["person"] else ""
+    words = f"--tick {tick} --time at --key page --keys a,b --start 2026-03-01 --until 2026-03-04"
+    state = f"--state state --name s{number} --fence fence --output {number}.csv"
+    assert main(["run", "visits.csv", *f"{words} {state} {unit} --plan {file}".split()]) == 0, (
+        chosen
+    )
+    plan = msgspec.json.decode(Path(file).read_bytes())
+    planned = planned_unit(plan)
+    caps: dict[str, Any] = {}
+    if planned is not None:
+        caps = {"amount": planned.amount, "events": planned.events, "keys": planned.keys}
+        caps |= {"of": "person", "per": planned.per} if planned.per != "event" else {}
+    body = {"name": "served", "tick": tick, "mechanism": plan, "unit": caps}
+    served = _description(msgspec.convert(body, NewStream))
+    for age, loss in plan["plan"]["option"]["curve"].items():
+        assert served.loss().at_age(int(age)).epsilon <= loss * (1 + 1e-9), (chosen, age)
