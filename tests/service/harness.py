@@ -20,6 +20,7 @@ from fadecount.service.reader_pool import PublicStream
 from fadecount.service.server import allowed_hosts, make_server
 from fadecount.service.settings import Clock, Limits, Settings, Storage, open_tokens
 from fadecount.service.tokens import Grant, Role, Tokens
+from fadecount.service.website import Websites
 
 EXACT = fc.Gradual(epsilon=2.0**14, exponent=1.0)
 """So much budget that a noise variable differs from 0 with probability below exp(-16000): releases
@@ -64,11 +65,16 @@ class Harness:
         limits: Limits | None = None,
         clock: Clock | None = None,
         database: str | None = None,
+        websites: Websites | None = None,
     ) -> None:
         storage = Storage(folder=folder / "state", fence=folder / "fence", database=database)
         self.clock = clock or StillClock()
         self._settings = Settings(
-            storage=storage, public=public, limits=limits or Limits(), clock=self.clock
+            storage=storage,
+            public=public,
+            websites=websites,
+            limits=limits or Limits(),
+            clock=self.clock,
         )
         self.storage = storage
         self._running: Service | None = None
@@ -164,6 +170,11 @@ class Harness:
         last = stream.last_tick + count
         self.clock.moment = stream.ticks.start_seconds(last + 1) + 0.5
         wait_for(lambda: (self.stream(name).last_tick or 0) >= last)
+
+    def wait_closed(self, name: str) -> None:
+        """Until every tick of a stream is released that is over."""
+        ticks = self.stream(name).ticks
+        wait_for(lambda: self.stream(name).last_tick + 1 >= ticks.at(self.clock.now()))
 
     def request(
         self,

@@ -24,6 +24,11 @@ FULL = {
     "public": ("true", True),
     "max-body": ("2", 2),
     "max-connections": ("3", 3),
+    "website": ("example.org,example.net", ("example.org", "example.net")),
+    "pages": ("/a, /b", ("/a", "/b")),
+    "website-hosts": ("staging.test", ("staging.test",)),
+    "trust-proxy": ("10.0.0.0/8", ("10.0.0.0/8",)),
+    "zone": ("Europe/Berlin", "Europe/Berlin"),
 }
 FOREIGN = {
     "FADECOUNT_NAME": "counts.example.org",
@@ -65,7 +70,9 @@ def test_every_option_can_stand_in_both_places(monkeypatch: pytest.MonkeyPatch) 
 def test_the_command_line_comes_before_the_environment(monkeypatch: pytest.MonkeyPatch) -> None:
     for name, text in (("PORT", "2"), ("MAX_BODY", "2"), ("PUBLIC", "true")):
         monkeypatch.setenv(f"FADECOUNT_{name}", text)
-    given = chosen("--port", "3", "--public", "false")
+    monkeypatch.setenv("FADECOUNT_WEBSITE", "example.org")
+    given = chosen("--port", "3", "--public", "false", "--website", "a.org", "--website", "b.org")
+    assert given["website"] == ("a.org", "b.org")
     assert (given["port"], given["max-body"], given["public"]) == (3, 2, False)
     monkeypatch.setenv("FADECOUNT_PUBLIC", "false")
     assert chosen("--public")["public"]

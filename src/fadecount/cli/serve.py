@@ -5,11 +5,14 @@ examples:
   fadecount serve
   fadecount serve --state /var/lib/fadecount --allow-host counts.example.org
   fadecount serve --database postgresql://user@host/name --public
+  fadecount serve --website example.org --public
 
 The page is at the address that is printed. Reading needs a token unless
 --public is given. An option may also stand in the environment
 (FADECOUNT_MAX_BODY=2097152); the command line comes first. Put a proxy with
 TLS in front (see docs/service.md).
+With --website, it counts the visits of a website, and prints the tag for its
+pages (see docs/website.md).
 Ctrl-C or SIGTERM ends it; nothing that was acknowledged is lost.
 """
 
@@ -41,11 +44,21 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     limits = Limits()
     add("host", "HOST", "address to listen on", str, "127.0.0.1")
     add("port", "PORT", "port to listen on, 0 for any", _at_least(0), 8000)
-    add("allow-host", "NAMES", "host names to answer to, with commas between them", _names, ())
+    text = "host names to answer to, with commas between them"
+    add("allow-host", "NAMES", text, _names, (), action=_More)
     text = "let everyone read, without a token"
     add("public", "true", text, _truth, False, nargs="?", const=True)
     add("max-body", "BYTES", "largest body, in bytes", _at_least(1), limits.body_bytes)
     add("max-connections", "N", "open connections", _at_least(1), limits.connections)
+    group = parser.add_argument_group("websites")
+    add("website", "DOMAINS", "count the visits of these websites", _names, (), action=_More)
+    text = "pages with figures of their own, such as /about; others count together"
+    add("pages", "PATHS", text, _names, (), action=_More)
+    text = "other hosts whose pages may report visits"
+    add("website-hosts", "NAMES", text, _names, (), action=_More)
+    text = "addresses or networks of proxies that say in X-Forwarded-For whom they serve"
+    add("trust-proxy", "NETWORKS", text, _names, (), action=_More)
+    add("zone", "NAME", "time zone in which the days of new websites begin", str, "UTC")
 
 
 def _at_least(minimum: int) -> Callable[[str], int]:
@@ -63,6 +76,15 @@ def _truth(text: str) -> bool:
     return text == "true"
 
 
+class _More(argparse.Action):
+    """An option that may be given several times; the environment does not add to it."""
+
+    def __call__(self, _parser: Any, given: Any, values: Any, _option: Any = None) -> None:
+        before = getattr(given, self.dest)
+        own = () if before is self.default or isinstance(before, str) else before
+        setattr(given, self.dest, (*own, *values))
+
+
 def _names(text: str) -> tuple[str, ...]:
     return tuple(each.strip() for each in text.split(",") if each.strip())
 
@@ -70,20 +92,36 @@ def _names(text: str) -> tuple[str, ...]:
 def run(arguments: argparse.Namespace) -> int:
     from fadecount.service.server import configure_logs, serve
     from fadecount.service.settings import Limits, Settings, open_tokens
+    from fadecount.service.website import Websites, networks
 
     configure_logs()
     named = {"--state": arguments.state, "--database": arguments.database}
     place_store(arguments, keep=True)
     storage = storage_from(arguments)
+    websites = Websites(
+        domains=arguments.website,
+        pages=arguments.pages,
+        hosts=arguments.website_hosts,
+        proxies=networks(arguments.trust_proxy),
+        zone=arguments.zone,
+    )
     settings = Settings(
         storage=storage,
         hosts=frozenset(arguments.allow_host),
         public=arguments.public,
+        websites=websites,
         limits=Limits(body_bytes=arguments.max_body, connections=arguments.max_connections),
     )
 
     def announce(line: str) -> None:
         print(line, flush=True)
+        address = (
+            f"https://{arguments.allow_host[0]}/" if arguments.allow_host else line.split()[-1]
+        )
+        for domain in websites.domains:
+            print(f"put this tag into the pages of {domain}:\n  {websites.tag(domain, address)}")
+        if websites.domains:
+            print(websites.promise, flush=True)
         with open_tokens(storage) as tokens:
             if tokens.grants():
                 return

@@ -14,9 +14,10 @@ from fadecount.service.operations import static_files
 from fadecount.service.problems import Problem
 from fadecount.service.read_routes import ReadContext
 from fadecount.service.reader_pool import ReaderPool
-from fadecount.service.routes import PAGES, READING, WRITING, Application, Router
+from fadecount.service.routes import PAGES, READING, VISITS, WRITING, Application, Router
 from fadecount.service.settings import Settings, open_reader, open_store
 from fadecount.service.tokens import Access
+from fadecount.service.website import VisitContext, Websites
 from fadecount.service.write_routes import WriteContext
 from fadecount.service.writer import Leader, Writer
 
@@ -55,10 +56,22 @@ class Service:
             trouble=self.trouble,
         )
         writing = WriteContext(writer=self.writer, limits=settings.limits, parsers=self._parsers)
+        self._websites = settings.websites or Websites()
+        self.visiting = VisitContext(
+            websites=self._websites,
+            writer=self.writer,
+            pool=self.pool,
+            clock=settings.clock,
+            script=self.reading.files["fadecount.js"],
+        )
         reads = ((each, self.reading) for each in (*READING, *PAGES))
         writes = ((each, writing) for each in WRITING)
+        visits = ((each, self.visiting) for each in VISITS)
         self.application = Application(
-            Router([*reads, *writes]), self.access, hosts=settings.hosts, answered=metrics.answered
+            Router([*reads, *writes, *visits]),
+            self.access,
+            hosts=settings.hosts,
+            answered=metrics.answered,
         )
         metrics.ready.set_function(lambda: float(self.trouble() is None))
         metrics.lag.set_function(self._lag_seconds)
@@ -74,6 +87,7 @@ class Service:
         """Open the store, or raise the error that prevents it."""
         self._loop = asyncio.get_running_loop()
         self.writer.start()
+        await self.writer.call(self._websites.create)
         await self.read_tokens()
         self._looking = asyncio.create_task(self._look())
         self._looking.add_done_callback(self._looked)

@@ -35,6 +35,17 @@ SECURITY_HEADERS: Headers = (
     (b"cross-origin-resource-policy", b"same-origin"),
     (b"permissions-policy", b"camera=(), geolocation=(), microphone=(), payment=(), usb=()"),
 )
+EMBEDDED_HEADERS: Headers = (
+    (
+        b"content-security-policy",
+        b"default-src 'none'; style-src 'unsafe-inline'; base-uri 'none'; frame-ancestors *",
+    ),
+    (b"x-content-type-options", b"nosniff"),
+    (b"referrer-policy", b"no-referrer"),
+    (b"cross-origin-resource-policy", b"cross-origin"),
+    (b"access-control-allow-origin", b"*"),
+)
+"""The headers of what other websites may show or use. Nothing in it can run a script."""
 JSON = "application/json"
 
 PIECE_BYTES = 32 * 1024
@@ -65,11 +76,13 @@ class Call(Request):
 
 @dataclass(frozen=True, slots=True)
 class Answer:
-    """A whole answer, ready to be sent, to any number of readers."""
+    """A whole answer, ready to be sent, to any number of readers; ``security`` are the headers that
+    say where browsers may show it."""
 
     body: bytes
     status: int = 200
     headers: Headers = ()
+    security: Headers = SECURITY_HEADERS
 
 
 class Sending:

@@ -12,7 +12,7 @@ import msgspec
 
 from fadecount.service.answers import ProblemAnswer
 from fadecount.service.parsing import FigureQuery, parameter_schemas
-from fadecount.service.routes import READING, WRITING, Route
+from fadecount.service.routes import READING, VISITS, WRITING, Route
 from fadecount.service.tokens import Role
 
 _TEXT = {"type": "string"}
@@ -35,7 +35,7 @@ _REFUSALS = {
 @cache
 def openapi_document() -> bytes:
     """The whole document."""
-    routes = (*READING, *WRITING)
+    routes = (*READING, *WRITING, *VISITS)
     types = dict.fromkeys(each for route in routes for each in _types(route))
     _, components = msgspec.json.schema_components([*types, ProblemAnswer], ref_template=_REFERENCE)
     for component in components.values():

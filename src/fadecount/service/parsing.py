@@ -77,6 +77,18 @@ class SentEvents(Struct):
     person: str | None = None
 
 
+class Visit(Struct):
+    """A visit to the page at `url` (or `u`) of the website `domain` (`d`); its `name` (`n`) is
+    pageview. Other fields, and events of other names, are not looked at."""
+
+    name: str = ""
+    n: str = ""
+    url: str = ""
+    u: str = ""
+    domain: str = ""
+    d: str = ""
+
+
 class NewUnit(Struct, forbid_unknown_fields=True, frozen=True):
     """What the stated losses are about: one `event` with an amount up to `amount`, or one `person`
     within a tick, of whom at most `events` events count; with `keys` above 1, so many in each of at

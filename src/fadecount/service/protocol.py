@@ -15,7 +15,6 @@ from uvicorn.protocols.http.httptools_impl import STATUS_LINE, HttpToolsProtocol
 from fadecount.service import http
 from fadecount.service.http import (
     PIECE_BYTES,
-    SECURITY_HEADERS,
     WRITE,
     Answer,
     Headers,
@@ -244,16 +243,15 @@ async def _write(cycle: Any, answer: Answer, request_id: bytes) -> bool:
 def _head(answer: Answer, own: Headers = (), *, close: bool) -> bytes:
     lines = b"".join([b"%b: %b\r\n" % header for header in own])
     end = b"connection: close\r\n\r\n" if close else b"\r\n"
-    return b"".join((STATUS_LINE[answer.status], lines, _lines(answer.headers), _SECURITY, end))
+    return b"".join(
+        (STATUS_LINE[answer.status], lines, _lines(answer.headers), _lines(answer.security), end)
+    )
 
 
 @lru_cache(maxsize=1024)
 def _lines(headers: Headers) -> bytes:
     """Headers as they are sent. Many readers get the same answer."""
     return b"".join([b"%b: %b\r\n" % header for header in headers])
-
-
-_SECURITY = _lines(SECURITY_HEADERS)
 
 
 def guarded(limits: Limits) -> type[Any]:

@@ -18,7 +18,7 @@ from starlette.requests import ClientDisconnect
 from starlette.types import Message, Receive, Scope, Send
 
 from fadecount.noise.entropy import unpredictable
-from fadecount.service import answers, live, operations, parsing
+from fadecount.service import answers, live, operations, parsing, website
 from fadecount.service import read_routes as read
 from fadecount.service import write_routes as write
 from fadecount.service.http import (
@@ -123,6 +123,12 @@ WRITING = (
     Route("POST", f"{STREAM}/events", write.post_events, answers.Accepted, WRITER,
           body=parsing.Events, lines=parsing.Event, statuses=(202,), refusals=(409,),
           headers={"Idempotency-Key": IDEMPOTENCY_KEY}),
+)
+VISITS = (
+    Route("POST", "/api/event", website.post_visit, TEXT, None, query=None, body=parsing.Visit,
+          statuses=(202,)),
+    Route("OPTIONS", "/api/event", website.allow_visit, TEXT, None, query=None, statuses=(204,)),
+    Route("GET", "/fadecount.js", website.get_script, "text/javascript", None, query=None),
 )
 PAGES = (
     Route("GET", "/", operations.get_page, HTML, None, query=None),

@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
     from fadecount.service.tokens import Tokens
+    from fadecount.service.website import Websites
     from fadecount.streams import Store
     from fadecount.streams.audit_log import AuditLog
     from fadecount.streams.database import Database
@@ -131,5 +132,6 @@ class Settings:
     storage: Storage
     hosts: frozenset[str] = frozenset()
     public: bool = False
+    websites: Websites | None = None
     limits: Limits = field(default_factory=Limits)
     clock: Clock = field(default_factory=Clock)

@@ -198,7 +198,7 @@ class Leader:
 
     def _require_lead(self, name: str) -> None:
         """Refuse what only the leader of a stream may do, unless this process leads it or may."""
-        if not self._has(name):
+        if not self.has(name):
             raise not_found()
         if name not in self._streams and name not in self._halted:
             self._lead(name)
@@ -214,7 +214,8 @@ class Leader:
         if halted == "refused":
             raise unavailable("the stream is not in order; the operator's log says why")
 
-    def _has(self, name: str) -> bool:
+    def has(self, name: str) -> bool:
+        """Whether there is such a stream."""
         return name in self._streams or self._reader.has(name)
 
     # What administrators do.
@@ -232,7 +233,7 @@ class Leader:
                 "the group would lose more than it promises, or differs from this; see the docs"
             )
             raise Problem(409, "wrong_group", detail) from None
-        if self._has(name):
+        if self.has(name):
             return self._require_same(description, keys)
         start = description.ticks.at(self._clock.now())
         try:
@@ -250,7 +251,7 @@ class Leader:
         except (StoreError, AuditLogError):
             raise
         except FadecountError:
-            if self._has(name):  # another process has created it meanwhile
+            if self.has(name):  # another process has created it meanwhile
                 return self._require_same(description, keys)
             detail = "the name was used before, or a key is not usable; choose others"
             raise Problem(409, "refused", detail) from None
@@ -271,7 +272,7 @@ class Leader:
     def declare(self, name: str, keys: Sequence[str]) -> None:
         """Declare the keys that are new; those that exist already stay as they are. No key may be
         there twice."""
-        if not self._has(name):
+        if not self.has(name):
             raise not_found()
         self._require_running(name)
         if name not in self._streams and set(self._reader.keys(name)).issuperset(keys):

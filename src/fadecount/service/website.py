@@ -1,0 +1,278 @@
+"""Visits to websites: the route to which a tag in a page reports, and the streams that count them.
+
+Anybody may send a visit, so the answer is the same whatever was sent, and comes before anything is
+counted: neither its text nor its time says whether a page or a visitor was there before.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import hashlib
+import ipaddress
+import re
+from collections import defaultdict
+from collections.abc import Iterable, Sequence
+from contextlib import suppress
+from dataclasses import dataclass, field, replace
+from typing import Any
+from urllib.parse import urlsplit
+
+import msgspec
+
+from fadecount.errors import ParameterError, bad_parameter
+from fadecount.mechanisms import Blocks, Level
+from fadecount.noise.entropy import unpredictable
+from fadecount.service.http import EMBEDDED_HEADERS, Answer, Call, Tagged, read_body
+from fadecount.service.parsing import ONLY_KEY, SentEvents, Visit
+from fadecount.service.problems import Problem
+from fadecount.service.reader_pool import ReaderPool
+from fadecount.service.settings import Clock
+from fadecount.service.writer import Leader, Writer
+from fadecount.sources.visits import page_of, visitor_of
+from fadecount.streams import Description, Group, Ticks, Unit
+
+LARGEST_VISIT = 4096
+"""Bytes of the body of a visit."""
+
+SCRIPT_SECONDS = 86_400
+"""For how long browsers keep the script."""
+
+PAGEVIEW = "pageview"
+
+MOST_NOTED = 200_000
+"""What the door remembers of visitors, in entries."""
+
+OTHER = "other"
+"""The key of pages that were not declared."""
+
+_VISIT = msgspec.json.Decoder(Visit)
+_DOMAIN = re.compile(r"(?=.{1,80}$)[a-z0-9]([a-z0-9-]*[a-z0-9])?(\.[a-z0-9]([a-z0-9-]*[a-z0-9])?)*")
+_TEXT: Any = ((b"content-type", b"text/plain"), (b"cache-control", b"no-store"))
+ACCEPTED = Answer(b"ok", 202, (*_TEXT, (b"content-length", b"2")), EMBEDDED_HEADERS)
+PREFLIGHT = Answer(
+    b"",
+    204,
+    (
+        (b"access-control-allow-methods", b"POST"),
+        (b"access-control-allow-headers", b"content-type"),
+        (b"access-control-max-age", b"86400"),
+    ),
+    EMBEDDED_HEADERS,
+)
+
+Network = ipaddress.IPv4Network | ipaddress.IPv6Network
+DAY_LEVEL, WEEK_LATER = 24, 7 * 24 + 1
+GROUP_LOSS = {"7d": 2.0, "ever": 4.0}
+"""What one visitor's day loses by all streams of a website together."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Counting:
+    """One of the streams of a website: its unit, and what one visitor's day loses by figures of an
+    hour, by those of a day when it is over, and by those a week later."""
+
+    unit: Unit
+    hour: float
+    day: float
+    later: float
+
+    @property
+    def mechanism(self) -> Blocks:
+        """Hours, if they have a budget, and days."""
+        share = self.unit.sensitivity
+        day = Level(DAY_LEVEL, self.day / share, later=((WEEK_LATER, self.later / share),))
+        return Blocks(*([Level(1, self.hour / share)] if self.hour else []), day)
+
+
+STREAMS = {
+    "visits": Counting(unit=Unit(of="person", events=10, per="1d"), hour=0.2, day=0.5, later=1.2),
+    "visitors": Counting(unit=Unit(of="person", per="1d"), hour=0.1, day=0.3, later=0.6),
+    "pages": Counting(unit=Unit(of="person", keys=5, per="1d"), hour=0, day=0.8, later=1.6),
+}
+"""What is counted: at most 10 visits of a visitor in a day, visitors once a day, and under each of
+at most 5 pages once a day."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Websites:
+    """The websites whose visits are counted: their domains, pages that are declared, other hosts
+    that may report, proxies whose word about addresses is taken, and where days begin."""
+
+    domains: Sequence[str] = ()
+    pages: Sequence[str] = ()
+    hosts: Sequence[str] = ()
+    proxies: Sequence[Network] = ()
+    zone: str = "UTC"
+
+    def __post_init__(self) -> None:
+        for domain in self.domains:
+            if not _DOMAIN.fullmatch(domain):
+                bound = "a domain in small letters, of at most 80 characters"
+                raise bad_parameter("website", domain, bound, "such as example.org")
+        for page in self.pages:
+            if page_of(page) != page:
+                raise bad_parameter("page", page, "a path as it is counted", f"try {page_of(page)}")
+
+    def tag(self, domain: str, address: str) -> str:
+        """What goes into the pages of a website, where the service is at an address."""
+        return f'<script defer data-domain="{domain}" src="{address}fadecount.js"></script>'
+
+    @property
+    def promise(self) -> str:
+        """What visitors are promised, in a sentence."""
+        return (
+            "the promise: all that is ever published about one visitor's day, an address and a"
+            " browser, has a privacy loss (ε) of"
+            f" {Group.of('website', GROUP_LOSS).text}; the key to who it was is destroyed with"
+            " the day"
+        )
+
+    def reports(self, host: str | None, domain: str) -> bool:
+        """Whether pages of a host may report visits to a website: its own and its subdomains'."""
+        return host is not None and (
+            host == domain or host.endswith(f".{domain}") or host in self.hosts
+        )
+
+    def visitor_address(self, peer: str, forwarded: str) -> str:
+        """The address of a client: the last in the chain of addresses that is not a proxy's."""
+        chain = [*(each.strip() for each in forwarded.split(",") if each.strip()), peer]
+        while len(chain) > 1 and _is_in(chain[-1], self.proxies):
+            chain.pop()
+        return chain[-1]
+
+    def create(self, leader: Leader) -> None:
+        """Create the streams that are missing. Those that are there stay as they are."""
+        for domain in self.domains:
+            for kind, counting in STREAMS.items():
+                if not leader.has(stream_name(domain, kind)):
+                    described = Description(
+                        name=stream_name(domain, kind),
+                        mechanism=counting.mechanism,
+                        ticks=Ticks(tick_seconds=3600, zone=self.zone),
+                        unit=counting.unit,
+                        group=Group.of(domain, GROUP_LOSS),
+                    )
+                    pages = dict.fromkeys(("/", *self.pages, OTHER))
+                    leader.create(described, list(pages) if kind == "pages" else [ONLY_KEY])
+
+
+def stream_name(domain: str, kind: str) -> str:
+    """The name of a website's stream; no domain has an underscore."""
+    return f"{domain}_{kind}"
+
+
+def networks(texts: Iterable[str]) -> tuple[Network, ...]:
+    """Addresses and networks of proxies, checked."""
+    try:
+        return tuple(ipaddress.ip_network(each) for each in texts)
+    except ValueError:
+        raise ParameterError(
+            "trusted proxies must be addresses or networks; such as 127.0.0.1 or 10.0.0.0/8"
+        ) from None
+
+
+def _is_in(address: str, among: Sequence[Network]) -> bool:
+    try:
+        number = ipaddress.ip_address(address)
+    except ValueError:
+        return False
+    return any(number in network for network in among)
+
+
+@dataclass(slots=True)
+class Door:
+    """Leaves out visits that cannot count any more, before they take up the writer: what one
+    visitor sends all day costs no more than what counts of it.
+
+    It notes what it has let in on one day, by the rule of the stream (:meth:`Unit.takes`). The
+    stream has noted at least as much, so nothing is left out that would have counted; what is
+    forgotten costs time only. Visitors are noted under a key that is forgotten with the day.
+    """
+
+    _day: int = -1
+    _key: bytes = b""
+    _noted: dict[Any, int] = field(default_factory=dict)
+
+    def lets_in(self, unit: Unit, day: int, visitor: str, key: str) -> bool:
+        if day != self._day or len(self._noted) >= MOST_NOTED:
+            self._day, self._key, self._noted = day, unpredictable(32), {}
+        digest = hashlib.blake2b(visitor.encode(), key=self._key, digest_size=16).digest()
+        return unit.takes(self._noted, digest, key) > 0
+
+    def accepted(self, outcome: Any) -> None:
+        """Forget everything if what was let in could not be accepted after all."""
+        if outcome.cancelled() or outcome.exception() is not None:
+            self._day = -1
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class VisitContext:
+    """What the route of visits works with."""
+
+    websites: Websites
+    writer: Writer
+    pool: ReaderPool
+    clock: Clock
+    script: Tagged
+    doors: dict[str, Door] = field(default_factory=lambda: defaultdict(Door))
+    tasks: set[asyncio.Task[None]] = field(default_factory=set)
+
+    def count(self, domain: str, page: str | None, visitor: str) -> None:
+        """Queue a visit for the streams of a website, after the answer: reading what is public
+        about a stream takes longer for the first visit of a tick."""
+        task = asyncio.create_task(self._count(domain, page, visitor))
+        self.tasks.add(task)
+        task.add_done_callback(self.tasks.discard)
+
+    async def _count(self, domain: str, page: str | None, visitor: str) -> None:
+        with suppress(Problem):
+            for kind in STREAMS:
+                stream = await self.pool.stream(stream_name(domain, kind))
+                key = ONLY_KEY if kind != "pages" else page if page in stream.positions else OTHER
+                described, door = stream.status.description, self.doors[stream.name]
+                day = described.block_of(described.ticks.at(self.clock.now()))
+                if door.lets_in(described.unit, day, visitor, key):
+                    sent = SentEvents({key: 1}, single=True, person=visitor)
+                    self.writer.accept(stream.name, sent, None).add_done_callback(door.accepted)
+
+
+async def post_visit(context: VisitContext, call: Call) -> Answer:
+    """Count a visit to a page of a website that is served here (`pageview` in the form of
+    Plausible's events). The answer never says what was counted."""
+    with suppress(Problem, msgspec.DecodeError):
+        sent = _VISIT.decode(await read_body(call, LARGEST_VISIT))
+        websites, headers = context.websites, call.headers
+        domain, url = (sent.domain or sent.d).lower(), sent.url or sent.u
+        peer = call.client.host if call.client else ""
+        forwarded = ",".join(headers.getlist("x-forwarded-for"))
+        visitor = visitor_of(
+            websites.visitor_address(peer, forwarded), headers.get("user-agent", "")
+        )
+        origins = [url, *headers.getlist("origin")]
+        if (
+            (sent.name or sent.n) == PAGEVIEW
+            and domain in websites.domains
+            and all(websites.reports(_host(each), domain) for each in origins)
+            and visitor is not None
+            and "1" not in (headers.get("dnt"), headers.get("sec-gpc"))
+        ):
+            context.count(domain, page_of(url), visitor)
+    return ACCEPTED
+
+
+async def allow_visit(_context: VisitContext, _call: Call) -> Answer:
+    """Browsers ask whether a page may report visits."""
+    return PREFLIGHT
+
+
+async def get_script(context: VisitContext, call: Call) -> Answer:
+    """The script that a page loads to report its visits."""
+    answer = context.script.answer(call, public=True, seconds=SCRIPT_SECONDS)
+    return replace(answer, security=EMBEDDED_HEADERS)
+
+
+def _host(url: str) -> str | None:
+    try:
+        return urlsplit(url).hostname
+    except ValueError:
+        return None

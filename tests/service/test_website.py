@@ -1,0 +1,244 @@
+"""Visits of a website: who may send them, what counts, and that no answer says so."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import urllib.request
+from collections.abc import Iterator, Mapping
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+
+import fadecount.service.website as website
+from fadecount.service.website import STREAMS, Websites, networks, stream_name
+from tests.service.harness import Harness, Reply, wait_for
+from tests.service.process import ServeProcess
+
+AGENT = "Mozilla/5.0 (X11; Linux x86_64) Firefox/130.0"
+SITE = "example.org"
+EXACT = 2.0**12
+
+
+@pytest.fixture
+def site(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Harness]:
+    """A public service of a website behind a proxy, with so much budget that figures are exact."""
+    exact = {
+        kind: replace(each, hour=EXACT * each.unit.sensitivity, day=EXACT, later=2 * EXACT)
+        for kind, each in STREAMS.items()
+    }
+    monkeypatch.setattr(website, "STREAMS", exact)
+    monkeypatch.setattr(website, "GROUP_LOSS", {"ever": 1e7})
+    websites = Websites(
+        domains=(SITE, "other.example"),
+        pages=("/about", "/café"),
+        hosts=("staging.test",),
+        proxies=networks(["127.0.0.1"]),
+    )
+    with Harness(tmp_path, public=True, websites=websites) as harness:
+        yield harness
+
+
+def visit(
+    harness: Harness,
+    path: str = "/",
+    *,
+    address: str = "192.0.2.1",
+    agent: str = AGENT,
+    body: Mapping[str, object] | bytes | None = None,
+    **headers: str,
+) -> Reply:
+    sent = {"name": "pageview", "url": f"https://{SITE}{path}", "domain": SITE}
+    sent = sent if body is None else body  # type: ignore[assignment]
+    return harness.request(
+        "POST",
+        "/api/event",
+        sent if isinstance(sent, bytes) else json.dumps(sent),
+        **{"x_forwarded_for": address, "user_agent": agent, "content_type": "text/plain"} | headers,
+    )
+
+
+def counts(harness: Harness, domain: str = SITE) -> dict[str, int]:
+    """What was counted in the open tick: visits, visitors, and each page with any."""
+    service = harness.service
+    wait_for(lambda: not service.visiting.tasks)
+
+    async def written() -> None:
+        await service.writer.call(lambda leader: None)
+
+    asyncio.run_coroutine_threadsafe(written(), service._loop).result(20)
+    names = [stream_name(domain, kind) for kind in STREAMS]
+    harness.close_tick(name=names[0])
+    found = {}
+    for name in names:
+        harness.wait_closed(name)
+        page = harness.request("GET", f"/v1/streams/{name}/figures?per=1h").json()
+        last = page["figures"][-1]["start"]
+        for each in page["figures"]:
+            if each["start"] == last and each["value"]:
+                key = each["key"]
+                found[key if key != "all" else name.rpartition("_")[2]] = each["value"]
+    return found
+
+
+def test_a_visit_counts_in_each_stream(site: Harness) -> None:
+    for path in ("/", "/about/?from=mail", "/about", "/caf%C3%A9", "/nobody/declared/this"):
+        visit(site, path)
+    visit(site, "/about", address="192.0.2.2")
+    assert counts(site) == {
+        "visits": 6, "visitors": 2, "/": 1, "/about": 2, "/café": 1, "other": 1,
+    }  # fmt: skip
+
+
+def test_one_visitor_counts_one_share_of_a_day(site: Harness) -> None:
+    for number in range(30):
+        visit(site, f"/{number}")
+        visit(site, "/about")
+    assert counts(site) == {"visits": 10, "visitors": 1, "/about": 1, "other": 1}
+    visit(site)  # a later tick of the same day: one more page, nothing else
+    assert counts(site) == {"/": 1}
+    site.close_tick(24, name=stream_name(SITE, "visits"))
+    visit(site)
+    assert counts(site) == {"visits": 1, "visitors": 1, "/": 1}
+
+
+def test_every_answer_is_the_same(site: Harness) -> None:
+    ask = {"name": "pageview", "url": f"https://{SITE}/", "domain": SITE}
+    replies = [
+        visit(site),
+        visit(site),
+        visit(site, "/unknown"),
+        visit(site, agent="Googlebot/2.1"),
+        visit(site, body={**ask, "domain": "unknown.example"}),
+        visit(site, body={**ask, "name": "signup"}),
+        visit(site, body=b"not JSON"),
+        visit(site, body=b"\xff"),
+        visit(site, body={**ask, "url": "https://[broken/"}),
+        visit(site, body={**ask, "domain": 7}),
+        visit(site, origin="https://evil.example"),
+        visit(site, sec_gpc="1"),
+    ]
+    shown = {
+        (each.status, each.body, *(f"{name}: {value}" for name, value in each.headers.items()
+         if name not in ("date", "x-request-id")))
+        for each in replies
+    }  # fmt: skip
+    assert len(shown) == 1
+    assert replies[0].status == 202 and replies[0].body == b"ok"
+    assert counts(site) == {"visits": 3, "visitors": 1, "/": 1, "other": 1}
+
+
+def test_who_may_report(site: Harness) -> None:
+    ask = {"n": "pageview", "u": f"https://{SITE}/", "d": SITE}
+    for body, origin in (
+        (ask, f"https://{SITE}"),
+        ({**ask, "u": f"https://www.{SITE}/"}, f"https://www.{SITE}"),
+        ({**ask, "u": "http://staging.test:8080/"}, "http://staging.test:8080"),
+    ):
+        visit(site, body=body, origin=origin, content_type="application/json")
+    for body, origin in (
+        (ask, "https://evil.example"),
+        (ask, "null"),
+        (ask, f"https://evil-{SITE}"),
+        ({**ask, "u": "https://evil.example/"}, f"https://{SITE}"),
+    ):
+        visit(site, body=body, origin=origin)
+    assert counts(site)["visits"] == 3
+
+
+def test_left_out(site: Harness) -> None:
+    visit(site, dnt="1")
+    visit(site, sec_gpc="1")
+    visit(site, agent="Mozilla/5.0 (compatible; bingbot/2.0)")
+    visit(site, agent="")
+    visit(site, body={"name": "engagement", "url": f"https://{SITE}/", "domain": SITE})
+    assert counts(site) == {}
+
+
+def test_addresses_come_from_trusted_proxies_only(site: Harness) -> None:
+    """What a client writes into the header stands before what the proxy adds."""
+    for number in range(5):
+        visit(site, address=f"198.51.100.{number}, 192.0.2.7")
+    assert counts(site)["visitors"] == 1
+    untrusting = Websites(domains=(SITE,))
+    assert untrusting.visitor_address("192.0.2.9", "198.51.100.1") == "192.0.2.9"
+    trusting = Websites(domains=(SITE,), proxies=networks(["10.0.0.0/8", "::1"]))
+    assert trusting.visitor_address("10.1.1.1", "a, 192.0.2.1, 10.2.2.2") == "192.0.2.1"
+    assert trusting.visitor_address("10.1.1.1", "10.2.2.2") == "10.2.2.2"
+    assert trusting.visitor_address("10.1.1.1", "") == "10.1.1.1"
+
+
+def test_bodies_are_bounded(site: Harness) -> None:
+    assert visit(site, body=b" " * 5000).status == 202
+    long = {"name": "pageview", "url": f"https://{SITE}/{'x' * 3000}", "domain": SITE}
+    visit(site, body=long)
+    assert counts(site) == {"visits": 1, "visitors": 1, "other": 1}
+
+
+def test_browsers_may_send_and_load(site: Harness) -> None:
+    preflight = site.request("OPTIONS", "/api/event", origin=f"https://{SITE}")
+    assert preflight.status == 204
+    assert preflight.headers["access-control-allow-origin"] == "*"
+    script = site.request("GET", "/fadecount.js")
+    assert script.headers["cross-origin-resource-policy"] == "cross-origin"
+    assert script.headers["content-type"].startswith("text/javascript")
+    assert len(script.body) < 1000
+    for forbidden in (b"cookie", b"Storage", b"search"):
+        assert forbidden not in script.body.partition(b"\n")[2]
+
+
+def test_a_restart_goes_on(site: Harness, tmp_path: Path) -> None:
+    """The same caps of the same day hold, and streams stay as they are."""
+    visit(site)
+    assert counts(site) == {"visits": 1, "visitors": 1, "/": 1}
+    site.__exit__()
+    with site:
+        visit(site)
+        assert counts(site) == {"visits": 1}
+
+
+def test_a_flood_of_strangers(site: Harness, monkeypatch: pytest.MonkeyPatch) -> None:
+    """What the door notes is bounded, and honest visitors still count."""
+    monkeypatch.setattr(website, "MOST_NOTED", 300)
+    for number in range(400):
+        visit(site, f"/{number}", agent=f"Firefox/{number}", address=f"203.0.{number % 200}.1")
+        if number % 100 == 50:
+            visit(site, "/about")
+    assert all(len(door._noted) <= 303 for door in site.service.visiting.doors.values())
+    found = counts(site)
+    assert found["/about"] == 1
+    assert found["visitors"] <= 401 and found["other"] == found["visitors"] - 1
+
+
+@pytest.mark.parametrize("wrong", ["Example.org", "a b", "-a.org", "", "x" * 81, "a_b"])
+def test_websites_are_checked(wrong: str) -> None:
+    with pytest.raises(ValueError, match="website must be"):
+        Websites(domains=(wrong,))
+    with pytest.raises(ValueError, match="page must be"):
+        Websites(pages=("/a/",))
+    with pytest.raises(ValueError, match="trusted proxies must be"):
+        networks(["example"])
+
+
+def test_one_command(tmp_path: Path) -> None:
+    """It prints the tag and the promise, and counts."""
+    words = ("--website", SITE, "--website", "b.example", "--pages", "/a", "--public")
+    with ServeProcess(tmp_path, *words) as serving:
+        assert serving.process.stdout
+        said = [serving.process.stdout.readline().decode().strip() for _ in range(5)]
+        assert said[1] == (
+            f'<script defer data-domain="{SITE}" src="{serving.url}/fadecount.js"></script>'
+        )
+        assert said[4].startswith("the promise: ") and "at most 2 up to 1 week, 4 later" in said[4]
+        with urllib.request.urlopen(f"{serving.url}/v1/streams") as answer:  # noqa: S310 - our own
+            streams = {each["name"]: each for each in json.load(answer)["streams"]}
+    assert set(streams) == {
+        stream_name(each, kind) for each in (SITE, "b.example") for kind in STREAMS
+    }
+    pages = streams[stream_name(SITE, "pages")]
+    assert pages["unit_text"] == "one person's day, at most 1 event in each of at most 5 keys"
+    assert pages["group"]["curve"] == [
+        {"age_seconds": 7 * 86400, "loss": 2.0},
+        {"age_seconds": None, "loss": 4.0},
+    ]
