@@ -43,6 +43,7 @@ YEAR = [
         ["--per-person", "20/month"],
         ["--max-amount", "5"],
         ["--per-person", "3/tick", "--keys-per-person", "4"],
+        ["--per-person", "1/day", "--keys-per-person", "3", "--delta", "1e-9", "--discover", "1d"],
     ],
 )
 def test_the_table_fits_a_terminal(more: list[str], capsys: pytest.CaptureFixture[str]) -> None:
@@ -70,6 +71,30 @@ def test_the_table_says_what_is_published_when_and_how_exact(
     said = json.loads(capsys.readouterr().out)["plan"]["option"]
     assert said["published"] == [dataclasses.asdict(row) for row in made.published()]
     assert said["widths"] == [dataclasses.asdict(width) for width in made.widths()]
+
+
+def test_what_a_key_needs_to_appear(capsys: pytest.CaptureFixture[str]) -> None:
+    keys = ["--per-person", "1/day", "--delta", "1e-9", "--discover"]
+    assert main([*YEAR, *keys, "1d"]) == 0
+    shown = capsys.readouterr().out
+    lines = [" ".join(line.split()) for line in shown.splitlines()]
+    at = lines.index("persons a day that a key needs 50 % 95 % lost (ε)")
+    assert lines[at + 1 : at + 4] == [
+        "to appear at its end 43 48 0.5000",
+        "to appear 1 hour 1 minute after its end 12 13 2.000",
+        "to appear 1 month 1 minute after its end 7 7 4.000",
+    ]
+    chance = (
+        "a key that one person alone brought on a day appears with a chance of at most 7.55e-10"
+    )
+    assert chance in " ".join(lines)
+    assert "Gaussian" not in shown
+    assert main([*YEAR, *keys, "1d=0.5", "--json"]) == 0
+    halves = [[0, 250_000], [61, 1_000_000], [43_201, 2_000_000]]
+    assert json.loads(capsys.readouterr().out)["discovery"]["stages"] == halves
+    for wrong, words in (("1d=much", "1d=PART"), ("1w", "discover must be 1d or 1mo")):
+        assert main([*YEAR, *keys, wrong]) == 1
+        assert words in capsys.readouterr().err
 
 
 def test_options_that_miss_the_error_are_named(capsys: pytest.CaptureFixture[str]) -> None:

@@ -15,6 +15,8 @@ examples:
   fadecount plan --tick 1m --horizon 1y --loss 1y=4 --per-person 4/day
   fadecount plan --tick 1m --horizon 1y --loss 1y=4 --delta 1e-9 \\
     --per-person 3/tick --keys-per-person 4 --save plan.json
+  fadecount plan --tick 1m --loss 1h=0.5 --loss 30d=2 --loss 1y=4 --delta 1e-9 \\
+    --per-person 1/day --discover 1d --save plan.json
   fadecount plan --open
 """
 
@@ -45,6 +47,7 @@ if TYPE_CHECKING:
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     option = "which option to draw and save (default: the best)"
+    discover = "keys appear by themselves, with this part of every loss (1), at --delta"
     person = "protect one person's tick, hour, day or month, with at most N events"
     add_options(
         parser.add_argument_group("wishes"),
@@ -59,6 +62,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         ("--keys-per-person", "K", "up to N events under each of up to K keys", 1),
         ("--max-amount", "N", "largest amount of an event; more is cut to it", 1),
         ("--delta", "D", "offer Gaussian noise too: promises that fail with chance D", float),
+        ("--discover", "1d[=PART]", discover, str),
     )
     add_options(
         parser.add_argument_group("results"),
@@ -157,6 +161,7 @@ def _wishes(arguments: argparse.Namespace, tick: int | None) -> dict[str, Any]:
         "loss": losses or None,
         "tick": tick,
         "person": _person(arguments),
+        "discover": _discover(arguments.discover),
     }
 
 
@@ -172,6 +177,16 @@ def _person(arguments: argparse.Namespace) -> Person:
         return Person(amount=amount)
     events, slot = per_person(arguments.per_person)
     return Person(events=events, keys=keys, amount=amount, per=slot)
+
+
+def _discover(text: str | None) -> str | dict[str, float] | None:
+    if text is None or "=" not in text:
+        return text
+    per, _, part = text.partition("=")
+    try:
+        return {per: float(part)}
+    except ValueError:
+        raise bad_parameter("--discover", text, "1d, or 1d=PART", "such as 1d=0.5") from None
 
 
 def steps_or_duration(text: str) -> int | str:
@@ -195,6 +210,7 @@ def plan_table(made: Plan, chosen: Option) -> str:
             "",
             *_published(made, chosen),
             "",
+            *_appearances(made),
             *_widths(made, chosen),
             "",
             *_options(made, chosen),
@@ -208,7 +224,7 @@ def _asked(request: Request) -> Iterator[str]:
     if (unit := unit_of(request)).sensitivity > 1 or unit.of == "person":
         from_start = "" if unit.per == "tick" else f"; ages count from the {unit.slot}'s start"
         yield from textwrap.wrap(f"for {unit.text}{from_start}", WIDTH)
-    if request.delta is not None:
+    if request.delta is not None and request.discover is None:
         yield f"Gaussian options keep their promise except with probability {request.delta:g}"
     if request.mean_error is not None:
         yield f"wanted: a mean error of at most {request.mean_error:,.6g}"
@@ -246,6 +262,31 @@ def _published(made: Plan, chosen: Option) -> Iterator[str]:
         " up to that age; 95 %: the true count is that close with at least 95 %",
         WIDTH,
     )
+
+
+def _appearances(made: Plan) -> Iterator[str]:
+    """How many persons a key needs to appear by itself, if that was asked for."""
+    from fadecount.planning import appearances
+
+    discovery = made.discovery
+    if discovery is None:
+        return
+    slot = "day" if discovery.per == "1d" else "month"
+    yield f"{f'persons a {slot} that a key needs':43}{'50 %':>13}{'95 %':>10}{'lost (ε)':>12}"
+    for stage in appearances(discovery):
+        after = f"{_age(made.request, stage.lag)} after" if stage.lag else "at"
+        yield (
+            f"{f'to appear {after} its end':43}"
+            f"{stage.persons_50:>13,}{stage.persons_95:>10,}{short_loss(stage.loss):>12}"
+        )
+    chance = short_loss(discovery.keys * discovery.passing(len(discovery.stages) - 1))
+    keys = "a key" if discovery.keys == 1 else f"any of up to {discovery.keys} keys"
+    yield from textwrap.wrap(
+        f"{keys} that one person alone brought on a {slot} appears with a chance of at most"
+        f" {chance} (allowed: {discovery.delta:g}); counts of keys that just appear lean high",
+        WIDTH,
+    )
+    yield ""
 
 
 def _widths(made: Plan, chosen: Option) -> Iterator[str]:

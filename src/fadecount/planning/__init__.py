@@ -1,6 +1,7 @@
 """Planning: from the wanted losses and errors to the mechanism that gives them."""
 
 from fadecount.planning.design import design
+from fadecount.planning.discovery import Appearance, appearances
 from fadecount.planning.plan import (
     Forecast,
     Option,
@@ -13,6 +14,7 @@ from fadecount.planning.published import PublishedFigure, Width, person_losses
 from fadecount.planning.request import Person, Request
 
 __all__ = [
+    "Appearance",
     "Forecast",
     "Option",
     "Person",
@@ -20,6 +22,7 @@ __all__ = [
     "PublishedFigure",
     "Request",
     "Width",
+    "appearances",
     "design",
     "person_losses",
     "plan",

@@ -1,9 +1,10 @@
 """From requested losses and errors to a ranked list of mechanisms, each with its curve, its error
 and the reason to choose it.
 
-A plan file *is* the JSON of its mechanism, indented, with one more section named ``plan``.
-``Mechanism.from_json`` reads only the mechanism. So a plan is accepted wherever a mechanism is, and
-no edit of the section can change what runs.
+A plan file *is* the JSON of its mechanism, indented, with one more section named ``plan`` (and one
+named ``discovery`` where keys appear by themselves). ``Mechanism.from_json`` reads only the
+mechanism. So a plan is accepted wherever a mechanism is, and no edit of the section can change what
+runs.
 """
 
 from __future__ import annotations
@@ -17,7 +18,7 @@ from pathlib import Path
 
 from fadecount.durations import UNITS, BlockLength, format_duration
 from fadecount.errors import ParameterError, bad_parameter
-from fadecount.mechanisms import Gaussian
+from fadecount.mechanisms import Discovery, Gaussian
 from fadecount.mechanisms.blocks import Blocks
 from fadecount.planning.blocks import DAYS, blocks_for, in_steps, wish_for
 from fadecount.planning.certify import (
@@ -27,11 +28,12 @@ from fadecount.planning.certify import (
     least_factor,
     meets,
 )
+from fadecount.planning.discovery import appearances, discovery_for
 from fadecount.planning.gaussian_design import gaussian_design_for
 from fadecount.planning.published import (
     PublishedFigure,
     Width,
-    person_losses,
+    lost,
     published_figures,
     widths,
 )
@@ -80,6 +82,11 @@ class Plan:
     options: tuple[Option, ...]
 
     @property
+    def discovery(self) -> Discovery | None:
+        """How keys appear by themselves, with every option; None if that was not asked for."""
+        return discovery_for(self.request)
+
+    @property
     def best(self) -> Option:
         """The first option: the recommended one."""
         return self.options[0]
@@ -112,6 +119,7 @@ def plan(
     person: Person | None = None,
     figures: Mapping[int, float] | Mapping[str, float] | None = None,
     delta: float | None = None,
+    discover: str | Mapping[str, float] | None = None,
 ) -> Plan:
     """The mechanisms that fit the request, best first: block counters and the paper's gradual ones,
     with and without the allowed delay.
@@ -127,6 +135,11 @@ def plan(
     Both given: the options that keep both come first, scaled down to what the error allows, so that
     they lose no more than necessary; the others say how far they are from it. With a ``delta`` (a
     small chance that the promise fails, such as 1e-9) the options include a Gaussian counter.
+
+    With ``discover="1d"`` keys appear by themselves: ``Plan.discovery`` has stages that use up the
+    losses, for a ``person`` of that length, at ``delta``, beside block counters for declared keys.
+    ``{"1d": 0.5}`` gives it half of every loss and the other half to the counters: for streams
+    whose events count twice, under their hidden key and under ``other``.
 
     Ages, lengths, ``horizon`` and ``delay`` are durations such as "30d", or numbers of steps;
     ``tick`` is a duration, or a number of seconds. Without a horizon the oldest age is the horizon.
@@ -151,7 +164,9 @@ def plan(
         person=person,
         figures=figures,
         delta=delta,
+        discover=discover,
     )
+    discovery_for(request)  # refuses what it cannot be
     candidates = [_option(name, shape, request) for name, shape in _candidates(request)]
     fitting = [option for option in candidates if option is not None]
     options: list[Option] = []
@@ -184,6 +199,8 @@ def _candidates(request: Request) -> Iterator[tuple[str, Shape]]:
             blocks = blocks_for(targets, wish_for(horizon, tick, figures))
             if blocks is not None:
                 yield f"{name}{late}", blocks
+        if request.discover is not None:
+            continue
         best = best_gradual(targets)
         others = (
             gradual(targets, exponent)
@@ -207,8 +224,7 @@ def _option(name: str, shape: Shape, request: Request) -> Option | None:
     elif request.wants_error:
         kept = False
     ages = _curve_ages(request)
-    losses = [loss.epsilon for loss in person_losses(mechanism, ages, request.person)]
-    curve = tuple(zip(ages, losses, strict=True))
+    curve = tuple(zip(ages, lost(mechanism, ages, request), strict=True))
     allowed = dict(request.targets)
     shares = [loss / allowed[age] for age, loss in curve if age in allowed]
     return Option(
@@ -335,8 +351,13 @@ def plan_dict(made: Plan, chosen: Option) -> dict[str, object]:
     request["targets"] = {str(age): loss for age, loss in made.request.targets}
     published = [dataclasses.asdict(figure) for figure in made.published(chosen)]
     exact = [dataclasses.asdict(width) for width in made.widths(chosen)]
+    discovery = made.discovery
+    keys = (
+        [] if discovery is None else [dataclasses.asdict(each) for each in appearances(discovery)]
+    )
     return {
         "request": {name: value for name, value in request.items() if value is not None},
+        **({"appearances": keys} if keys else {}),
         "option": {**_option_dict(chosen), "published": published, "widths": exact},
         "alternatives": [_option_dict(option) for option in made.options if option is not chosen],
     }
@@ -358,6 +379,8 @@ def plan_json(made: Plan, chosen: Option | None = None) -> str:
     """The text of a plan file for an option, by default the best."""
     option = made.best if chosen is None else chosen
     mechanism = json.loads(option.mechanism.to_json())
+    if made.discovery is not None:
+        mechanism["discovery"] = json.loads(made.discovery.to_json())
     return (
         json.dumps(
             {**mechanism, "plan": {"version": PLAN_VERSION, **plan_dict(made, option)}},
@@ -395,6 +418,9 @@ def _require_runnable(request: Request, mechanism: Shape) -> None:
         raise bad_parameter(
             "person", request.person, "what a stream can cap, to be saved", "such as per='1d'"
         )
+    if request.discover is not None and request.discover[0] != "1d":
+        remedy = "streams show keys by the day"
+        raise bad_parameter("discover", request.discover[0], "1d to be saved", remedy)
     tick, day = request.tick_seconds, UNITS["d"]
     if tick is not None and not (tick % 1 == 0 and tick <= 366 * day):
         remedy = "streams have ticks from a second to a year"

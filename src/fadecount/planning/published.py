@@ -15,10 +15,12 @@ from numpy.typing import NDArray
 
 from fadecount.durations import UNITS, format_duration
 from fadecount.mechanisms import Blocks, Gaussian, Loss, Mechanism, views_of
+from fadecount.mechanisms.exact_sum import sum_rounded_up
 from fadecount.mechanisms.views import Views
 from fadecount.planning.blocks import lost_millionths
 from fadecount.planning.budgets import MILLION
 from fadecount.planning.certify import Shape, exact_sums
+from fadecount.planning.discovery import discovery_for
 from fadecount.planning.gaussian_design import person_mu
 from fadecount.planning.request import Person, Request
 
@@ -64,7 +66,7 @@ def published_figures(mechanism: Shape, request: Request) -> list[PublishedFigur
     """What a mechanism publishes, in the order of lengths and lags."""
 
     def loss(lag: int) -> float:
-        return person_losses(mechanism, [lag], request.person)[0].epsilon
+        return lost(mechanism, [lag], request)[0]
 
     if isinstance(mechanism, Blocks):
         return [
@@ -166,6 +168,21 @@ def _half_widths(mechanism: Shape, start: int, ends: Steps, as_of: Steps) -> Ste
 
 def _views(blocks: Blocks, start: int, ends: Steps, as_of: Steps) -> Views:
     return views_of(blocks, np.full_like(ends, start), ends, as_of, calendar=blocks.calendar)
+
+
+def lost(mechanism: Mechanism, ages: list[int], request: Request) -> list[float]:
+    """What is lost at most about the unit of a request at each age. With keys that appear by
+    themselves, it is the larger of both losses, or their sum where events count twice."""
+    losses = [loss.epsilon for loss in person_losses(mechanism, ages, request.person)]
+    discovery = discovery_for(request)
+    if request.discover is None or discovery is None:
+        return losses
+    exclusive = request.discover[1] == 1.0
+    hidden = [float(discovery.loss(age)) for age in ages]
+    return [
+        max(pair) if exclusive else sum_rounded_up(list(pair))
+        for pair in zip(losses, hidden, strict=True)
+    ]
 
 
 def person_losses(mechanism: Mechanism, ages: list[int], person: Person) -> list[Loss]:

@@ -25,6 +25,7 @@ from fadecount.durations import UNITS, BlockLength, parse_duration
 from fadecount.errors import ParameterError, bad_parameter
 from fadecount.mechanisms.base import LARGEST_SENSITIVITY, require_keys
 from fadecount.mechanisms.gaussian import require_delta
+from fadecount.planning.discovery import read_discover
 
 LARGEST_LOSS = float(1 << 20)
 _PARTS = 1024
@@ -156,7 +157,9 @@ class Request:
     delay hides. ``delay`` is the longest that outputs may lag. ``tick_seconds`` is the length of a
     step. ``figures`` are lengths and the weights of their figures beside the total (None: hours and
     days that can be read). ``delta`` is the chance with which a promise may fail; without it only
-    pure losses are planned.
+    pure losses are planned. ``discover`` is the length of the blocks in which keys appear by
+    themselves, and what part of every loss this may use: 1 where each event counts under a declared
+    key or a hidden one, less where it counts under both.
     """
 
     horizon: int
@@ -169,6 +172,7 @@ class Request:
     tick_seconds: float | None = None
     figures: tuple[tuple[int, float], ...] | None = None
     delta: float | None = None
+    discover: tuple[str, float] | None = None
 
     @property
     def wants_error(self) -> bool:
@@ -179,6 +183,9 @@ class Request:
         """The targets for a delay: those before it are kept by the delay alone. Without any, a loss
         of 1 at the horizon."""
         pairs = dict(self.targets) or {self.horizon: 1.0}
+        if self.discover is not None and self.discover[1] < 1.0:
+            left = 1 - Fraction(repr(self.discover[1]))
+            pairs = {age: float(Fraction(repr(loss)) * left) for age, loss in pairs.items()}
         later = {age: loss for age, loss in pairs.items() if age >= delay} or {
             self.horizon: max(pairs.values())
         }
@@ -197,6 +204,7 @@ def read_request(
     person: Person | None = None,
     figures: Mapping[Any, float] | None = None,
     delta: Any = None,
+    discover: Any = None,
 ) -> Request:
     """A checked request in steps, or a :class:`ParameterError` in one line."""
     if loss is None and mean_error is None and max_error is None:
@@ -240,6 +248,7 @@ def read_request(
         tick_seconds=seconds,
         figures=None if weights is None else tuple(weights.items()),
         delta=None if delta is None else require_delta(delta),
+        discover=read_discover(discover),
     )
 
 

@@ -1,0 +1,113 @@
+"""Keys that appear by themselves, in a plan: stages that use up the losses allowed, and how many
+persons a key needs.
+
+Ages of a discovery count from the end of its block. So its stages keep a limit for the youngest
+event of a person's day, and all the more for an age that counts from the day's start.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping
+from dataclasses import dataclass
+from fractions import Fraction
+from functools import lru_cache
+from typing import TYPE_CHECKING, Any
+
+from fadecount.checks import require_real
+from fadecount.durations import UNITS
+from fadecount.errors import ParameterError, bad_parameter
+from fadecount.mechanisms.blocks import MILLION
+from fadecount.mechanisms.discovery import LENGTHS, SMALLEST_EPSILON, Discovery
+
+if TYPE_CHECKING:
+    from fadecount.planning.request import Request
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Appearance:
+    """A stage of discovery: ``lag`` steps after its block's end a key is shown from the
+    ``threshold`` on, so with 50 % at a count of ``persons_50``, and with 95 % at ``persons_95``.
+    ``loss`` is that of all keys of one person's block by then."""
+
+    lag: int
+    threshold: int
+    persons_50: int
+    persons_95: int
+    loss: float
+
+
+def appearances(discovery: Discovery) -> list[Appearance]:
+    """What a key needs to appear, stage by stage."""
+    return [
+        Appearance(
+            lag=lag,
+            threshold=discovery.thresholds[stage],
+            persons_50=discovery.least(0.5, stage),
+            persons_95=discovery.least(0.95, stage),
+            loss=float(discovery.loss(lag)),
+        )
+        for stage, (lag, _) in enumerate(discovery.stages)
+    ]
+
+
+def read_discover(discover: Any) -> tuple[str, float] | None:
+    """A wish for discovery: the length of its blocks and its share of the losses allowed."""
+    if discover is None:
+        return None
+    wish = {discover: 1.0} if isinstance(discover, str) else discover
+    if not isinstance(wish, Mapping) or len(wish) != 1 or not {*wish} <= {*LENGTHS}:
+        bound = f"{' or '.join(LENGTHS)}, or such a length with a share"
+        raise bad_parameter("discover", discover, bound, "such as '1d' or {'1d': 0.5}")
+    ((per, share),) = wish.items()
+    remedy = "it is the part of every loss that discovery may use; leave out discover for none"
+    return per, require_real("share of discover", share, low=0.001, high=1.0, remedy=remedy)
+
+
+@lru_cache(maxsize=16)
+def discovery_for(request: Request) -> Discovery | None:
+    """The discovery that a request asks for. It uses up its share of every limit.
+
+    The stage after a limit begins one step after its age. Each of a person's keys has the same part
+    of it, rounded down to millionths.
+    """
+    if request.discover is None:
+        return None
+    (per, share), person, delta = request.discover, request.person, request.delta
+    if person.per != per:
+        raise bad_parameter(
+            "person",
+            f"one {person.subject}",
+            f"limited per {per} where keys appear by themselves",
+            f"such as Person(per={per!r}): one person who repeats a private key would publish it",
+        )
+    if person.amount > 1 or (person.keys == 1 and person.events > 1):
+        raise bad_parameter(
+            "events and amount of the person",
+            (person.events, person.amount),
+            "1 where keys appear by themselves under one key",
+            "persons are counted; give several keys per person to count several events",
+        )
+    if request.tick_seconds is None or UNITS["d"] % request.tick_seconds:
+        raise bad_parameter(
+            "tick", request.tick_seconds, "a part of a day where keys appear", "such as 1m or 1d"
+        )
+    if delta is None:
+        raise ParameterError(
+            "delta must be given where keys appear by themselves; it is the chance that a key"
+            " appears which one person alone brought, such as 1e-9"
+        )
+    if not request.targets:
+        raise ParameterError(
+            "loss must be given where keys appear by themselves; such as {'1h': 0.5, '30d': 2}"
+        )
+    stages: list[tuple[int, Fraction]] = []
+    lag = 0
+    for age, loss in request.targets:
+        budget = Fraction(repr(loss)) * Fraction(repr(share)) / person.keys
+        budget = Fraction(math.floor(budget * MILLION), MILLION)
+        if not stages or budget > stages[-1][1]:
+            stages.append((lag, budget))
+        lag = age + 1
+    useful = [stage for stage in stages if stage[1] >= SMALLEST_EPSILON] or stages[-1:]
+    return Discovery(per, tuple(useful), delta, person.keys)  # type: ignore[arg-type] # budgets are exact

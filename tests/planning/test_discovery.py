@@ -1,0 +1,127 @@
+"""Plans in which keys appear by themselves: the stages keep every limit, exactly, and the plan file
+carries them."""
+
+from __future__ import annotations
+
+import json
+from fractions import Fraction
+from pathlib import Path
+from typing import Any
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+import fadecount as fc
+from fadecount.errors import ParameterError
+from fadecount.mechanisms import read_discovery, read_mechanism
+from fadecount.planning import appearances, save_plan
+from fadecount.planning.discovery import discovery_for
+from fadecount.planning.request import read_request
+from tests.planning.oracles import limit_at
+
+LOSS = {"1h": 0.5, "30d": 2, "1y": 4}
+DAY = fc.Person(per="1d")
+
+
+def wish(**changes: Any) -> dict[str, Any]:
+    good = {"loss": LOSS, "tick": "1m", "person": DAY, "delta": 1e-9, "discover": "1d"}
+    return {**good, **changes}
+
+
+def test_stages_use_up_the_limits_and_say_what_a_key_needs() -> None:
+    found = fc.plan(**wish()).discovery
+    assert found == fc.Discovery("1d", ((0, 0.5), (61, 2.0), (43_201, 4.0)), 1e-9)
+    rows = [(each.lag, each.persons_50, each.persons_95, each.loss) for each in appearances(found)]
+    assert rows == [(0, 43, 48, 0.5), (61, 12, 13, 2.0), (43_201, 7, 7, 4.0)]
+    assert [each.threshold for each in appearances(found)] == [43, 12, 7]
+
+
+@settings(max_examples=60, deadline=None)
+@given(
+    st.dictionaries(st.integers(0, 500), st.integers(1, 4000), min_size=1, max_size=5),
+    st.integers(1, 7),
+    st.sampled_from([1.0, 0.5, 0.3, 0.123456789]),
+)
+def test_every_limit_is_kept(targets: dict[int, int], keys: int, share: float) -> None:
+    rising = sorted(loss / 1000 for loss in targets.values())
+    loss = dict(zip(sorted(targets), rising, strict=True))
+    person = fc.Person(per="1d", keys=keys)
+    request = read_request(
+        loss=loss, horizon=600, tick="1h", person=person, delta=1e-6, discover={"1d": share}
+    )
+    if rising[-1] * share / keys < 0.0011:
+        return
+    found = discovery_for(request)
+    assert found is not None
+    assert found.keys == keys
+    left = dict(request.targets_with(0).ends())
+    for age in range(601):
+        limit = Fraction(repr(limit_at(loss, age)))
+        budget = Fraction(repr(max((e for lag, e in found.stages if lag <= age), default=0.0)))
+        assert keys * budget <= Fraction(repr(share)) * limit
+        if share < 1.0 and age in left:
+            assert keys * budget + Fraction(repr(left[age])) <= limit * (1 + Fraction(1, 10**15))
+    assert found.loss(600) >= share * rising[-1] - 1e-6 * keys - 1e-12
+
+
+def test_losses_of_a_plan_are_the_larger_or_the_sum() -> None:
+    alone = fc.plan(**wish(person=fc.Person(per="1d", keys=2), tick="1h", loss={"1d": 1, "1y": 3}))
+    assert {option.mechanism.kind for option in alone.options} == {"blocks"}
+    half = fc.plan(**wish(discover={"1d": 0.25}, tick="1h", loss={"1d": 1, "1y": 3}))
+    for made, part in ((alone, 1.0), (half, 0.75)):
+        curve = dict(made.best.curve)
+        assert curve[24] <= 1.0
+        assert 3.0 >= curve[8760] >= 2.99
+        lost = made.mechanism.loss(8760) * made.request.person.keys
+        assert lost == pytest.approx(3.0 * part, abs=1e-4)
+        assert made.published()[-1].loss == pytest.approx(3.0, abs=1e-4)
+    assert half.discovery == fc.Discovery("1d", ((0, 0.25), (25, 0.75)), 1e-9)
+    early = fc.plan(**wish(loss={"1h": 0.5, "1y": 4}, delay="1h"))
+    assert dict(early.options[-1].curve)[0] == 0.5  # of the discovery, while the total is late
+
+
+def test_the_plan_file(tmp_path: Path) -> None:
+    path, three = tmp_path / "plan.json", fc.Person(per="1d", keys=3)
+    made = fc.plan(**wish(person=three, tick="1h"))
+    save_plan(path, made)
+    assert read_mechanism(str(path), tick_seconds=3600) == made.mechanism
+    assert read_discovery(str(path)) == made.discovery
+    written = json.loads(path.read_text())["plan"]
+    assert [row["lag"] for row in written["appearances"]] == [0, 2, 721]
+    save_plan(path, fc.plan(**wish(discover=None, tick="1h")), force=True)
+    assert read_discovery(str(path)) is None
+    assert "appearances" not in json.loads(path.read_text())["plan"]
+    month = fc.plan(**wish(person=fc.Person(per="1mo"), discover="1mo", tick="1h"))
+    with pytest.raises(ParameterError, match="discover must be 1d to be saved"):
+        save_plan(path, month, force=True)
+
+
+def test_limits_that_are_too_small_for_a_look_are_left_out() -> None:
+    found = fc.plan(**wish(loss={"1h": 0.0005, "30d": 0.0005, "1y": 4})).discovery
+    assert found == fc.Discovery("1d", ((43_201, 4.0),), 1e-9)
+
+
+@pytest.mark.parametrize(
+    ("changes", "words"),
+    [
+        ({"discover": "1w"}, "discover must be 1d or 1mo, or such a length with a share, got '1w'"),
+        ({"discover": 7}, "discover must be 1d or 1mo"),
+        ({"discover": {"1d": 0.5, "1mo": 0.5}}, "discover must be 1d or 1mo"),
+        ({"discover": {"1d": 0}}, "share of discover must be between 0.001 and 1, got 0"),
+        ({"discover": {"1d": 1.5}}, "share of discover must be between 0.001 and 1"),
+        ({"person": None}, "person must be limited per 1d where keys appear .* 'one event'; such"),
+        ({"person": fc.Person(per="tick")}, "person must be limited per 1d .*person's tick"),
+        ({"discover": "1mo"}, "person must be limited per 1mo .*person's day"),
+        ({"person": fc.Person(per="1d", events=4)}, "events and amount of the person must be 1"),
+        ({"person": fc.Person(per="1d", amount=4)}, "events and amount of the person must be 1"),
+        ({"delta": None}, "delta must be given where keys appear by themselves"),
+        ({"loss": None, "mean_error": 9, "horizon": "1y"}, "loss must be given where keys appear"),
+        ({"tick": "7m"}, "tick must be a part of a day where keys appear"),
+        ({"loss": {"1y": 0.0005}}, r"stages\[0\] epsilon must be at least 0.001"),
+    ],
+)
+def test_what_is_refused(changes: dict[str, Any], words: str) -> None:
+    with pytest.raises(ParameterError, match=words) as refused:
+        fc.plan(**wish(**changes))
+    assert "\n" not in str(refused.value)
