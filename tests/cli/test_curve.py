@@ -203,3 +203,17 @@ def test_a_person_that_makes_no_sense_is_one_line(
     assert main(["curve", "--epsilon", "0.1", *words]) == 1
     error = capsys.readouterr().err
     assert message in error and error.count("\n") == 1
+
+
+def test_keys_that_appear_by_themselves(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    days = fc.Discovery("1d", ((0, 0.25), (61, 1.0)), 1e-9, 2)
+    document = {**json.loads(fc.Gradual(0.5).to_json()), "discovery": json.loads(days.to_json())}
+    plan = tmp_path / "plan.json"
+    plan.write_text(json.dumps(document))
+    for tick, lag in ([], "61 steps"), (["--tick", "1m"], "1 hour 1 minute"):
+        assert main(["curve", "--plan", str(plan), *tick]) == 0
+        said = " ".join(capsys.readouterr().out.split())
+        assert f"a person's day loses 0.50 at its end, 2.00 {lag} after it, except with" in said
+    assert main(["curve", "--plan", str(plan), "--json"]) == 0
+    written = json.loads(capsys.readouterr().out)["discovery"]
+    assert fc.Discovery.from_json(json.dumps(written)) == days

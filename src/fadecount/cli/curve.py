@@ -34,7 +34,8 @@ from fadecount.cli._options import (
     tick_seconds_from,
 )
 from fadecount.cli._output import age_name, json_text, lines_of, shown_ages, visits_loss
-from fadecount.rounding import rounded_up
+from fadecount.mechanisms import read_discovery
+from fadecount.rounding import rounded_up, shown_loss
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
@@ -66,6 +67,7 @@ def run(arguments: argparse.Namespace) -> int:
         oldest = max(oldest, *ages) if arguments.until else max(ages)
     losses = [(age, mechanism.loss(age), mechanism.paper_loss(age)) for age in ages]
     error = mechanism.mse(max(1, oldest)) ** 0.5
+    discovery = read_discovery(arguments.plan) if arguments.plan else None
     person = None
     if arguments.visits is not None:
         person = visits_loss(StreamLoss(mechanism=mechanism), arguments, tick)
@@ -74,6 +76,7 @@ def run(arguments: argparse.Namespace) -> int:
     if arguments.json:
         about = {
             "mechanism": json.loads(mechanism.to_json()),
+            **({} if discovery is None else {"discovery": json.loads(discovery.to_json())}),
             "root_mean_squared_error": error,
             "losses": [
                 {
@@ -103,9 +106,25 @@ def run(arguments: argparse.Namespace) -> int:
     print(f"typical error over {max(1, oldest):,} steps: {error:,.3g}\n\n{lines}")
     if isinstance(mechanism, fc.Gaussian):
         print(f"\nEach loss holds except with a chance of {mechanism.delta:g}.")
+    if discovery is not None:
+        print(f"\n{textwrap.fill(_hidden(discovery, tick), 88)}")
     if person is not None:
         print(f"\n{textwrap.fill(person['sentence'], 88)}")
     return 0
+
+
+def _hidden(discovery: fc.Discovery, tick: int | None) -> str:
+    """What keys that appear by themselves lose, in a sentence."""
+    stages = ", ".join(
+        f"{shown_loss(float(discovery.loss(lag)))} "
+        + (f"{age_name(lag, tick) or f'{lag:,} steps'} after it" if lag else "at its end")
+        for lag, _ in discovery.stages
+    )
+    slot = "day" if discovery.per == "1d" else "month"
+    return (
+        f"With keys that appear by themselves, a person's {slot} loses {stages}, except with a"
+        f" chance of {discovery.delta:g}: then a key appears that this person alone brought."
+    )
 
 
 def _in_the_paper(mechanism: fc.Mechanism, oldest: int) -> bool:
