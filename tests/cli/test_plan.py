@@ -85,7 +85,7 @@ def test_what_a_key_needs_to_appear(capsys: pytest.CaptureFixture[str]) -> None:
         "to appear 1 month 1 minute after its end 7 7 4.000",
     ]
     chance = (
-        "a key that one person alone brought on a day appears with a chance of at most 7.55e-10"
+        "a key that one person alone brought in one day appears with a chance of at most 7.55e-10"
     )
     assert chance in " ".join(lines)
     assert "Gaussian" not in shown

@@ -93,8 +93,8 @@ def test_the_plan_file(tmp_path: Path) -> None:
     assert read_discovery(str(path)) is None
     assert "appearances" not in json.loads(path.read_text())["plan"]
     month = fc.plan(**wish(person=fc.Person(per="1mo"), discover="1mo", tick="1h"))
-    with pytest.raises(ParameterError, match="discover must be 1d to be saved"):
-        save_plan(path, month, force=True)
+    save_plan(path, month, force=True)
+    assert read_discovery(str(path)) == fc.Discovery("1mo", ((0, 0.5), (2, 2.0), (721, 4.0)), 1e-9)
 
 
 def test_limits_that_are_too_small_for_a_look_are_left_out() -> None:

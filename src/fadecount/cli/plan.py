@@ -282,7 +282,7 @@ def _appearances(made: Plan) -> Iterator[str]:
     chance = short_loss(discovery.keys * discovery.passing(len(discovery.stages) - 1))
     keys = "a key" if discovery.keys == 1 else f"any of up to {discovery.keys} keys"
     yield from textwrap.wrap(
-        f"{keys} that one person alone brought on a {slot} appears with a chance of at most"
+        f"{keys} that one person alone brought in one {slot} appears with a chance of at most"
         f" {chance} (allowed: {discovery.delta:g}); counts of keys that just appear lean high",
         WIDTH,
     )

@@ -418,9 +418,6 @@ def _require_runnable(request: Request, mechanism: Shape) -> None:
         raise bad_parameter(
             "person", request.person, "what a stream can cap, to be saved", "such as per='1d'"
         )
-    if request.discover is not None and request.discover[0] != "1d":
-        remedy = "streams show keys by the day"
-        raise bad_parameter("discover", request.discover[0], "1d to be saved", remedy)
     tick, day = request.tick_seconds, UNITS["d"]
     if tick is not None and not (tick % 1 == 0 and tick <= 366 * day):
         remedy = "streams have ticks from a second to a year"
