@@ -27,7 +27,7 @@ _DEMO = Path(__file__).parents[1] / "examples" / "live_flights.py"
 _CSV = "at\n2026-03-01T10:00\n2026-03-01T12:00\n"
 _RUN = ["run", "visits.csv", "--tick", "1h", "--time", "at", "--epsilon", "1"]
 _STORED = [*_RUN, "--start", "2026-03-01", "--state", "state", "--fence", "fence"]
-_PLAN = ["plan", "--horizon", "1000", "--loss", "1000=3"]
+_PLAN = ["plan", "--tick", "1d", "--horizon", "1000", "--loss", "1000=3"]
 
 WORKS: dict[str, tuple[list[str], ...]] = {
     BARE: (
