@@ -222,13 +222,13 @@ def check(
         end_tick=over if end is None else end,
     )
     reading = _history(source, options)
-    counts, gate = _joined(reading), gate or Gate()
+    events, gate = _event_ticks(_joined(reading), reading), gate or Gate()
     released: range | None = None
     try:
         gate.check_rows(reading.report)
-        released = _released(counts, options, last_event_ends=end is None)
+        released = _released(events, options, last_event_ends=end is None)
         if status is not None and status.steps:
-            _check_gap(gate, options, counts, released)
+            _check_gap(gate, options, events, released)
     except (InputError, ClockError) as error:
         return reading.report, None, str(error)
     return reading.report, released, None
@@ -267,14 +267,20 @@ def _joined(reading: Reading[TickBatch]) -> TickBatch:
     )
 
 
-def _released(counts: TickBatch, options: SourceOptions, *, last_event_ends: bool) -> range | None:
+def _event_ticks(counts: TickBatch, reading: Reading[TickBatch]) -> list[int]:
+    """The ticks of the first and the last event, also of hidden keys; empty without events."""
+    hidden = () if reading.people is None else reading.people.hidden_ticks
+    return sorted([*counts.ticks[[0, -1]].tolist(), *hidden] if len(counts) else hidden)
+
+
+def _released(ticks: list[int], options: SourceOptions, *, last_event_ends: bool) -> range | None:
     """The ticks to release: from the first wanted one or, if there is none, that of the first
     event."""
-    ticks, first, end = counts.ticks, options.first_tick, options.end_tick
+    first, end = options.first_tick, options.end_tick
     if last_event_ends:
-        end = int(ticks[-1]) + 1 if len(ticks) else None
-    if first is None and len(ticks):
-        first = int(ticks[0])
+        end = ticks[-1] + 1 if ticks else None
+    if first is None and ticks:
+        first = ticks[0]
     if first is None or end is None:
         return None
     if end - first > LARGEST_RANGE:
@@ -286,11 +292,11 @@ def _released(counts: TickBatch, options: SourceOptions, *, last_event_ends: boo
 
 
 def _check_gap(
-    gate: Gate, options: SourceOptions, counts: TickBatch, released: range | None
+    gate: Gate, options: SourceOptions, ticks: list[int], released: range | None
 ) -> None:
     """Refuse to release a day of nothing between what is published and the first event."""
     if released:
-        first = int(counts.ticks[0]) if len(counts.ticks) else released.stop
+        first = ticks[0] if ticks else released.stop
         gate.check_gap(options.ticks, released.start, first)
 
 
@@ -696,9 +702,10 @@ class _HistoryRun(Run):
     @cached_property
     def _range(self) -> range | None:
         options = replace(self.options, first_tick=self.stream.open_tick)
-        released = _released(self._counts, options, last_event_ends=self._last_event_ends)
+        events = _event_ticks(self._counts, self._reading)
+        released = _released(events, options, last_event_ends=self._last_event_ends)
         if self.stream.loss.steps:
-            _check_gap(self._gate, options, self._counts, released)
+            _check_gap(self._gate, options, events, released)
         return released
 
     def _published(self) -> Iterator[Closed]:

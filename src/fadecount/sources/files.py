@@ -163,6 +163,8 @@ class People:
     ) -> None:
         self._unit = options.unit
         self._hidden: dict[int, dict[str, int]] = {}
+        self.hidden_ticks: tuple[int, ...] = ()
+        """The first and the last tick with a hidden key."""
         self.in_bulk = not shared and options.unique is None and options.unit.keys == 1
         """Whether all rows come from one file: they may be capped at once."""
         self.counted_in_bulk: Callable[[int], dict[Noted, int]] | None = None
@@ -202,9 +204,14 @@ class People:
                 self._before[person, key] = counted[person, key]
         return self._unit.takes(counted, person, key) > 0
 
-    def hide(self, block: int, keys: Sequence[str], persons: Sequence[int]) -> None:
-        """Note how many more persons brought hidden keys in a day."""
-        add_counts(self._hidden.setdefault(block, {}), zip(keys, persons, strict=True))
+    def hide(
+        self, first_tick: int, last_tick: int, keys: Sequence[str], persons: Sequence[int]
+    ) -> None:
+        """Note how many more persons brought hidden keys, in ticks of one day."""
+        counts = self._hidden.setdefault(self.block_of(first_tick), {})
+        add_counts(counts, zip(keys, persons, strict=True))
+        ticks = [*self.hidden_ticks, first_tick, last_tick]
+        self.hidden_ticks = min(ticks), max(ticks)
 
     def hidden_in(self, tick: int) -> Counts:
         """The hidden keys that were counted here in the day of a tick."""
@@ -311,7 +318,7 @@ def count_row(
         report.rows_dropped += 1
         return
     if isinstance(key, str):
-        people.hide(people.block_of(tick), (key,), (1,))
+        people.hide(tick, tick, (key,), (1,))
         if options.other is None:
             return
         key = options.keys.index(options.other)

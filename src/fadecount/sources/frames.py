@@ -253,9 +253,10 @@ def _hidden(rows: pl.DataFrame, options: SourceOptions, people: People) -> pl.Da
     """Note the hidden keys of rows that count, of distinct persons, and return the others; or all,
     the hidden ones under ``other``."""
     hidden = pl.col("text").is_not_null()
-    for (block,), some in rows.filter(hidden).group_by("block"):
-        keys = some.group_by("text").len()
-        people.hide(cast(int, block), keys["text"].to_list(), keys["len"].to_list())
+    for _, some in rows.filter(hidden).group_by("block"):
+        ticks, keys = some["place"] // options.width, some.group_by("text").len()
+        first, last = cast("tuple[int, int]", (ticks.min(), ticks.max()))
+        people.hide(first, last, keys["text"].to_list(), keys["len"].to_list())
     if options.other is None:
         return rows.filter(~hidden)
     step = len(options.keys) - options.keys.index(options.other)
