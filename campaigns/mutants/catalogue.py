@@ -367,7 +367,7 @@ MUTANTS = (
     Mutant(
         "a count that passes the cap taken whole",
         "streams/unit.py",
-        "taken = min(events, self.events - before)",
+        "taken = min(events, (1 if isinstance(key, str) else self.events) - before)",
         "taken = events if before < self.events else 0",
         ("tests/streams/test_inputs.py",),
     ),
@@ -503,7 +503,7 @@ MUTANTS = (
     Mutant(
         "figures behind another header",
         "streams/export.py",
-        "and not _begins_with(path, kind)",
+        "and not _begins_with(path, kind, columns)",
         "and False",
         ("tests/cli/test_run.py",),
     ),
@@ -1004,8 +1004,8 @@ MUTANTS = (
     Mutant(
         "figures removed while they are still needed",
         "streams/retention.py",
-        "out = last + 1 - first - mechanism.levels[level + 1].stages[-1].lag",
-        "out = last + 1 - first - mechanism.levels[level + 1].stages[0].lag",
+        "lag = mechanism.levels[level + 1].stages[-1].lag",
+        "lag = mechanism.levels[level + 1].stages[0].lag",
         ("tests/streams/test_retention_of_blocks.py",),
     ),
     Mutant(

@@ -15,6 +15,7 @@ from __future__ import annotations
 import json
 import time
 from abc import abstractmethod
+from collections import Counter
 from collections.abc import Callable, Hashable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from datetime import datetime
@@ -29,7 +30,8 @@ from numpy.typing import NDArray
 from fadecount.counters.grid import add_up
 from fadecount.durations import UNITS
 from fadecount.errors import ClockError, InputError, ParameterError, bad_parameter
-from fadecount.mechanisms import Blocks, Mechanism, PlannedUnit
+from fadecount.mechanisms import Blocks, Discovery, Mechanism, PlannedUnit
+from fadecount.noise import unpredictable
 from fadecount.rounding import shown_loss
 from fadecount.sources import (
     Gate,
@@ -47,9 +49,11 @@ from fadecount.sources import (
 from fadecount.sources.files import Earlier
 from fadecount.streams.calendar import BlockCalendar, calendar_of
 from fadecount.streams.description import ONLY_KEY, Description, checked_keys
+from fadecount.streams.discovery import Counts, HiddenKeys, KeyFigures
 from fadecount.streams.figures import Closed
 from fadecount.streams.forks import StreamLoss
 from fadecount.streams.groups import NO_GROUP, Group, GroupLoss
+from fadecount.streams.hidden import add_counts, drawn
 from fadecount.streams.machine import count_ticks, new_machine
 from fadecount.streams.published import FiguresInMemory, Published
 
@@ -58,14 +62,14 @@ if TYPE_CHECKING:
     import polars
 
     from fadecount.streams import Reader, Store, Stream, Ticks
-    from fadecount.streams.inputs import Noted
+    from fadecount.streams.inputs import Key, Noted
     from fadecount.streams.status import Status
 
     Source: TypeAlias = (
         str | Path | Sequence[str | Path] | BinaryIO | polars.DataFrame | pandas.DataFrame
     )
-Row = tuple[int, int, int, bytes]
-"""Tick, position of the key, amount, digest of the person."""
+Row = tuple[int, "Key", int, bytes]
+"""Tick, key (position, or text of a hidden one), amount, digest of the person."""
 CELLS = 1 << 17
 """Counts (ticks times keys) that a history releases at once."""
 LARGEST_DAY = 1 << 24
@@ -87,6 +91,7 @@ def run(
     finish: bool = False,
     planned: PlannedUnit | None = None,
     group: Group | None = None,
+    discovery: Discovery | HiddenKeys | None = None,
     gate: Gate | None = None,
     clock: Callable[[], float] = time.time,
 ) -> Run:
@@ -120,6 +125,9 @@ def run(
     unchanged. ``group`` is for a new stream of a store: the streams that count the same people, and
     their promise.
 
+    ``discovery`` says how undeclared keys of a new stream appear (``options.discover``). Such an
+    event counts as hidden alone or, with ``options.other``, under that key too: then losses add up.
+
     ``gate`` is what a history must meet before anything of it is released (by default: half of its
     rows can be read, and no whole day is missing behind what the stream has published).
 
@@ -150,7 +158,21 @@ def run(
     elif gate is not None:
         raise ParameterError("gate must be left out for a live source, whose end is not known")
     begins = over if live and begin is None else begin
-    stream = _stream(options, mechanism, store, name, begins, group, planned)
+    if isinstance(discovery, Discovery):
+        discovery = HiddenKeys(discovery=discovery, other=options.other)
+    if discovery is not None and not options.discover:
+        raise ParameterError("discover must be given in the options with a discovery")
+    stream = _stream(
+        options,
+        mechanism,
+        store,
+        name,
+        begins,
+        group,
+        planned,
+        discovery,
+    )
+    _check_hidden(options, stream.description.hidden)
     first = stream.first_tick
     if first is not None and begin not in (None, first):
         raise bad_parameter(
@@ -200,13 +222,13 @@ def check(
         end_tick=over if end is None else end,
     )
     reading = _history(source, options)
-    counts, gate = _joined(reading), gate or Gate()
+    events, gate = _event_ticks(_joined(reading), reading), gate or Gate()
     released: range | None = None
     try:
         gate.check_rows(reading.report)
-        released = _released(counts, options, last_event_ends=end is None)
+        released = _released(events, options, last_event_ends=end is None)
         if status is not None and status.steps:
-            _check_gap(gate, options, counts, released)
+            _check_gap(gate, options, events, released)
     except (InputError, ClockError) as error:
         return reading.report, None, str(error)
     return reading.report, released, None
@@ -245,14 +267,20 @@ def _joined(reading: Reading[TickBatch]) -> TickBatch:
     )
 
 
-def _released(counts: TickBatch, options: SourceOptions, *, last_event_ends: bool) -> range | None:
+def _event_ticks(counts: TickBatch, reading: Reading[TickBatch]) -> list[int]:
+    """The ticks of the first and the last event, also of hidden keys; empty without events."""
+    hidden = () if reading.people is None else reading.people.hidden_ticks
+    return sorted([*counts.ticks[[0, -1]].tolist(), *hidden] if len(counts) else hidden)
+
+
+def _released(ticks: list[int], options: SourceOptions, *, last_event_ends: bool) -> range | None:
     """The ticks to release: from the first wanted one or, if there is none, that of the first
     event."""
-    ticks, first, end = counts.ticks, options.first_tick, options.end_tick
+    first, end = options.first_tick, options.end_tick
     if last_event_ends:
-        end = int(ticks[-1]) + 1 if len(ticks) else None
-    if first is None and len(ticks):
-        first = int(ticks[0])
+        end = ticks[-1] + 1 if ticks else None
+    if first is None and ticks:
+        first = ticks[0]
     if first is None or end is None:
         return None
     if end - first > LARGEST_RANGE:
@@ -264,12 +292,24 @@ def _released(counts: TickBatch, options: SourceOptions, *, last_event_ends: boo
 
 
 def _check_gap(
-    gate: Gate, options: SourceOptions, counts: TickBatch, released: range | None
+    gate: Gate, options: SourceOptions, ticks: list[int], released: range | None
 ) -> None:
     """Refuse to release a day of nothing between what is published and the first event."""
     if released:
-        first = int(counts.ticks[0]) if len(counts.ticks) else released.stop
+        first = ticks[0] if ticks else released.stop
         gate.check_gap(options.ticks, released.start, first)
+
+
+def _check_hidden(options: SourceOptions, hidden: HiddenKeys | None) -> None:
+    """Refuse to read undeclared keys in another way than the stream counts them."""
+    if options.discover != (hidden is not None):
+        wanted = "given" if hidden is not None else "left out"
+        bound = f"{wanted}, as for the stream, or with a discovery for a new one"
+        remedy = "keys appear by themselves in all of a stream or not at all"
+        raise bad_parameter("discover", options.discover, bound, remedy)
+    if hidden is not None and hidden.other != options.other:
+        bound = f"{hidden.other}, as the stream was created"
+        raise bad_parameter("other", options.other, bound, "its loss counts on it")
 
 
 def _stream(
@@ -280,9 +320,12 @@ def _stream(
     start_tick: int | None,
     group: Group | None,
     planned: PlannedUnit | None,
+    hidden: HiddenKeys | None,
 ) -> RunStream:
     """The stream of the store, created if it is new; or one that is kept nowhere."""
-    ticks, unit, keys = options.ticks, options.unit, options.keys or (ONLY_KEY,)
+    ticks, unit, keys = options.ticks, options.unit, tuple(options.keys)
+    if not keys and not options.discover:
+        keys = (ONLY_KEY,)
     if store is not None:
         opened = store.open_or_create(
             name,
@@ -293,6 +336,7 @@ def _stream(
             group=group,
             start_tick=start_tick,
             planned=planned,
+            hidden=hidden,
         )
         return StoredStream(opened, store.reader())
     if group is not None:
@@ -300,8 +344,8 @@ def _stream(
     if mechanism is None:
         raise ParameterError("mechanism must be given; such as fadecount.Gradual(epsilon=0.1)")
     mechanism = unit.scaled(mechanism, planned)
-    description = Description(name=name, mechanism=mechanism, ticks=ticks, unit=unit)
-    return MemoryStream(description, checked_keys(keys), start_tick)
+    description = Description(name=name, mechanism=mechanism, ticks=ticks, unit=unit, hidden=hidden)
+    return MemoryStream(description, checked_keys(keys, none=options.discover), start_tick)
 
 
 def count(
@@ -315,6 +359,7 @@ def count(
     start: datetime | None = None,
     until: datetime | None = None,
     gate: Gate | None = None,
+    discovery: Discovery | HiddenKeys | None = None,
 ) -> polars.DataFrame | pandas.DataFrame:
     """A data frame of events (polars or pandas) in, a data frame of figures out, one row for each
     slot of the length ``per`` and key: start, end, key, value, low, high, status, partial,
@@ -342,6 +387,7 @@ def count(
         start=start,
         until=until,
         gate=gate,
+        discovery=discovery,
     )
     under_way.check_per(per)
     for _ in under_way:
@@ -371,6 +417,7 @@ class MemoryStream:
         self._machine = new_machine(description.mechanism, len(keys))
         self._counts = np.zeros(len(keys), dtype=np.int64)
         self._persons: dict[Hashable, int] = {}
+        self._hidden: dict[str, int] = {}
         self._figures = FiguresInMemory()
 
     @property
@@ -397,16 +444,21 @@ class MemoryStream:
     def position(self, _source: str) -> None:
         """How far earlier runs have read a source: they have read nothing."""
 
-    def add(self, rows: list[Row], _source: str, _position: bytes) -> int:
+    def add(self, rows: Sequence[Row], _source: str, _position: bytes) -> int:
         """Count rows in the open tick, and return how many count: the others are beyond the cap of
         their person."""
-        unit = self.description.unit
+        unit, hidden = self.description.unit, self.description.hidden
         counted = [
             (key, amount)
             for _, key, amount, person in rows
             if unit.of == "event" or unit.takes(self._persons, person, key)
         ]
-        keys, amounts = np.array(counted, dtype=np.int64).reshape(-1, 2).T
+        found = Counter(key for key, _ in counted if isinstance(key, str))
+        add_counts(self._hidden, found.items())
+        places = [each for each in counted if not isinstance(each[0], str)]
+        if hidden is not None and hidden.other is not None:
+            places.append((self.keys.index(hidden.other), found.total()))
+        keys, amounts = np.array(places, dtype=np.int64).reshape(-1, 2).T
         add_up(self._counts, keys, amounts)
         return len(counted)
 
@@ -415,9 +467,10 @@ class MemoryStream:
         first_tick: int,
         inputs: NDArray[np.int64],
         _persons: Mapping[Noted, int] | None = None,
+        hidden: Counts | None = None,
     ) -> Iterator[Closed]:
         """Close a tick for each row of ``inputs``, from the open one on; what was added counts in
-        the first."""
+        the first. ``hidden`` keys are those of the day of these ticks."""
         begin = first_tick if self.first_tick is None else self.first_tick
         steps = self.steps + len(inputs)
         add_up(inputs[0], slice(None), self._counts)
@@ -429,14 +482,27 @@ class MemoryStream:
             _calendar(self.description, begin, steps),
         )
         self._counts[:] = 0
-        block_of = self.description.block_of
-        if block_of(first_tick) != block_of(first_tick + len(inputs)):
+        block_of, end = self.description.block_of, first_tick + len(inputs)
+        add_counts(self._hidden, (hidden or {}).items())
+        keys: list[KeyFigures] = []
+        for day in range(block_of(first_tick), block_of(end)):
             self._persons.clear()
-        self.first_tick, self.steps, self.open_tick = begin, steps, first_tick + len(inputs)
+            keys += self._appearing(day, begin)
+        self.first_tick, self.steps, self.open_tick = begin, steps, end
         for rows in [*public, *(rows for _, rows in waiting)]:
             self._figures.add(rows)
-        last = first_tick + len(inputs) - 1
-        yield Closed(first_tick=first_tick, last_tick=last, figures=tuple(public))
+        for each in keys:
+            self._figures.add(each)
+        yield Closed(first_tick=first_tick, last_tick=end - 1, figures=tuple(public))
+
+    def _appearing(self, day: int, begin: int) -> list[KeyFigures]:
+        """The figures of the hidden keys of a day that ends."""
+        hidden, ticks = self.description.hidden, self.description.ticks_of(day)
+        if hidden is None:
+            return []
+        persons = hidden.sampled(self._hidden, unpredictable(32))
+        self._hidden = {}
+        return drawn(hidden, day, range(max(begin, ticks.start), ticks.stop), persons)
 
 
 class StoredStream:
@@ -484,7 +550,7 @@ class StoredStream:
         """How far earlier runs have read a source, as :meth:`add` was told."""
         return self._stream.position(source)
 
-    def add(self, rows: list[Row], source: str, position: bytes) -> int:
+    def add(self, rows: Sequence[Row], source: str, position: bytes) -> int:
         """Count rows in the open tick, together with how far their source has been read. Return
         how many count: the others are beyond the cap of their person."""
         from fadecount.streams import Batch, ReadPosition
@@ -493,21 +559,27 @@ class StoredStream:
         if unit.of == "event":
             sums: dict[str, int] = {}
             for _, key, amount, _ in rows:
+                assert isinstance(key, int)  # hidden keys need persons
                 sums[self.keys[key]] = sums.get(self.keys[key], 0) + amount
             self._stream.add_many([Batch(counts=sums, largest_amount=unit.amount)], position=where)
             return len(rows)
-        keys, amounts = (np.array([row[at] for row in rows], dtype=np.int64) for at in (1, 2))
-        return self._stream.add_rows(keys, amounts, [row[3] for row in rows], position=where)
+        amounts = np.array([row[2] for row in rows], dtype=np.int64)
+        keys, persons = [row[1] for row in rows], [row[3] for row in rows]
+        return self._stream.add_rows(keys, amounts, persons, position=where)
 
     def release(
         self,
         first_tick: int,
         inputs: NDArray[np.int64],
         persons: Mapping[Noted, int] | None = None,
+        hidden: Counts | None = None,
     ) -> Iterator[Closed]:
         """Close a tick for each row of ``inputs``, from the open one on; what was added counts in
-        the first. ``persons`` says what of each is in the day that stays open."""
-        yield from self._stream.release(first_tick, inputs, noted=self._noted, persons=persons)
+        the first. ``persons`` says what of each is in the day that stays open; ``hidden`` keys are
+        those of the day of these ticks."""
+        yield from self._stream.release(
+            first_tick, inputs, noted=self._noted, persons=persons, hidden=hidden
+        )
         self._noted = None if self._noted is None else 0
 
     @property
@@ -592,7 +664,7 @@ class Run(Iterator[Closed]):
         since = " from its start" if by_day else ""
         return (
             f"privacy loss (ε) for {description.unit.text}: at most {first}, "
-            f"{month} after a month{since}, {year} after a year; "
+            f"{month} after a month{since}, {year} after a year{loss.exception}; "
             + (NO_GROUP if self.stream.group is None else f"group {self.stream.group.text}")
         )
 
@@ -630,9 +702,10 @@ class _HistoryRun(Run):
     @cached_property
     def _range(self) -> range | None:
         options = replace(self.options, first_tick=self.stream.open_tick)
-        released = _released(self._counts, options, last_event_ends=self._last_event_ends)
+        events = _event_ticks(self._counts, self._reading)
+        released = _released(events, options, last_event_ends=self._last_event_ends)
         if self.stream.loss.steps:
-            _check_gap(self._gate, options, self._counts, released)
+            _check_gap(self._gate, options, events, released)
         return released
 
     def _published(self) -> Iterator[Closed]:
@@ -644,14 +717,16 @@ class _HistoryRun(Run):
             low, high = np.searchsorted(events.ticks, [begin, end])
             place = (events.ticks[low:high] - begin, events.keys[low:high])
             add_up(rows, place, events.counts[low:high])
-            yield from self.stream.release(begin, rows, self._persons_of(part))
+            people = self._reading.people
+            hidden = None if people is None else people.hidden_in(begin)
+            yield from self.stream.release(begin, rows, self._persons_of(part), hidden)
             if self._stopped:
                 return
 
     def _parts(self, wanted: range, width: int) -> Iterator[range]:
         """Ranges of one size or, where the unit is a person's day (hour, month), single days: what
         of persons is in a day that stays open must be noted with its ticks."""
-        size = max(1, CELLS // width)
+        size = max(1, CELLS // max(1, width))
         if self.options.person_per == "tick":
             yield from (wanted[at : at + size] for at in range(0, len(wanted), size))
             return

@@ -10,7 +10,7 @@ from pathlib import Path
 
 from fadecount.streams import Unit
 from fadecount.streams.unit import ONE_EVENT
-from tests.neighbours import days, files, library, live, messy, service
+from tests.neighbours import days, files, hidden, library, live, messy, service
 from tests.neighbours.harness import Published, differs, violations
 from tests.neighbours.scenes import pair
 
@@ -50,6 +50,11 @@ def _messy(seeds: Iterable[int], folder: Path) -> Iterator[Verdict]:
 def _days(seeds: Iterable[int], folder: Path) -> Iterator[Verdict]:
     for seed in seeds:
         yield Verdict(seed, *days.violations(seed, folder / str(seed)))
+
+
+def _hidden(seeds: Iterable[int], folder: Path) -> Iterator[Verdict]:
+    for seed in seeds:
+        yield Verdict(seed, *hidden.violations(seed, folder / str(seed)))
 
 
 def _live(kind: str, seeds: Iterable[int], folder: Path) -> Iterator[Verdict]:
@@ -92,6 +97,7 @@ INTAKES: Mapping[str, Intake] = {
     "messy csv": _messy,
     **{kind: partial(_live, kind) for kind in live.KINDS},
     "days": _days,
+    "hidden keys": _hidden,
     "library": _library,
     "service": _service,
 }

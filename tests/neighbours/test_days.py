@@ -14,6 +14,7 @@ from fadecount.runs import run
 from fadecount.streams import Description, SQLiteStore, Ticks, Unit
 from fadecount.streams.forks import StreamLoss
 from tests.mechanisms.block_oracles import program_loss, random_design
+from tests.neighbours import hidden
 from tests.neighbours.days import (
     EXACT,
     FIRST,
@@ -34,6 +35,12 @@ from tests.streams.backends import BriefStore
 @pytest.mark.parametrize("seed", range(10))
 def test_a_persons_day_moves_the_figures_by_at_most_its_cap(seed: int, tmp_path: Path) -> None:
     found, _ = violations(seed, tmp_path)
+    assert found == []
+
+
+@pytest.mark.parametrize("seed", range(4))
+def test_a_persons_day_moves_its_own_hidden_keys_by_one(seed: int, tmp_path: Path) -> None:
+    found, _ = hidden.violations(seed, tmp_path)
     assert found == []
 
 

@@ -45,8 +45,8 @@ def reading_of(
     return LiveReading(pipe, chosen, clock=pipe.clock, **more)
 
 
-def totals(reading: Reading[LiveBatch]) -> dict[tuple[int, int], int]:
-    sums: dict[tuple[int, int], int] = {}
+def totals(reading: Reading[LiveBatch]) -> dict[tuple[int, int | str], int]:
+    sums: dict[tuple[int, int | str], int] = {}
     last = -1
     for batch in reading:
         for tick, key, count, _ in batch.rows:
@@ -184,11 +184,11 @@ def test_the_format_of_a_pipe_is_said_not_guessed(kind: str | None) -> None:
 
 def read_some(
     path: Path, chosen: SourceOptions, position: int, rows: int, **more: Any
-) -> tuple[dict[tuple[int, int], int], int]:
+) -> tuple[dict[tuple[int, int | str], int], int]:
     """Follow a file until so many rows were read; their counts, and the position behind them."""
     lines = GrowingFile(path, chosen, position)
     reading = LiveReading(lines, chosen, backlog=lines.size, **more)
-    sums: dict[tuple[int, int], int] = {}
+    sums: dict[tuple[int, int | str], int] = {}
     for batch in reading:
         for tick, key, count, _ in batch.rows:
             sums[tick, key] = sums.get((tick, key), 0) + count

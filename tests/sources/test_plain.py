@@ -229,9 +229,9 @@ def test_what_earlier_runs_counted_of_a_person_under_keys_is_part_of_the_limit(
         first_tick=0,
     )
     ann = person_digest("ann", b"k" * 32)
-    counts = {(ann, None): 1, (ann, 0): 1}
+    counts: dict[tuple[bytes, int | str | None], int] = {(ann, None): 1, (ann, 0): 1}
 
-    def known(people: Sequence[bytes], keys: Sequence[int] | None) -> npt.NDArray[np.int64]:
+    def known(people: Sequence[bytes], keys: Sequence[int | str] | None) -> npt.NDArray[np.int64]:
         pairs = zip(people, [None] * len(people) if keys is None else keys, strict=True)
         return np.array([counts.get(pair, 0) for pair in pairs], dtype=np.int64)
 

@@ -207,7 +207,7 @@ class TestWithoutNoise:
         assert late.total().values.tolist() == [counted.sum(axis=0).tolist()]
 
 
-class _Narrow:
+class _Narrow(FiguresInMemory):
     """Figures without the last key in blocks that begin before a step."""
 
     def __init__(self, stream: Published, step: int) -> None:
@@ -303,7 +303,7 @@ class TestTogether:
                 assert inside.mean() < 0.96
 
 
-class _Cut:
+class _Cut(FiguresInMemory):
     """Running totals without the last key before a step."""
 
     def __init__(self, stream: Published, step: int) -> None:
@@ -321,15 +321,15 @@ class _Cut:
                     yield replace(row, first_tick=first, end_tick=end, values=values)
 
 
-class _Part:
+class _Part(FiguresInMemory):
     """Figures of some of the keys."""
 
     def __init__(self, stream: Published, keys: range) -> None:
-        self._stream, self._keys = stream, slice(keys.start, keys.stop)
+        self._stream, self._part = stream, slice(keys.start, keys.stop)
 
     def rows(self, level: int, stage: int, first_tick: int, end_tick: int) -> Any:
         for row in self._stream.source.rows(level, stage, first_tick, end_tick):
-            yield replace(row, values=row.values[:, self._keys])
+            yield replace(row, values=row.values[:, self._part])
 
 
 class TestStatus:

@@ -104,8 +104,10 @@ def add_event_options(parser: argparse.ArgumentParser) -> None:
     late = "count in the open one (live default), or not (files; next must see no row twice)"
     text = "count undeclared keys under this one (other)"
     group.add_argument("--other", nargs="?", const="other", metavar="NAME", help=text)
+    discover = "undeclared keys appear by themselves, from a number of persons on (--plan says it)"
     add_options(
         group,
+        ("--discover", None, discover, bool),
         ("--zone", None, "zone of times without an offset, and of days and months", "UTC"),
         ("--separator", None, "separator of a CSV file: , ; | or a tab", ","),
         ("--time", "COL", f"column of the time ({time})", str),
@@ -154,6 +156,7 @@ def source_options(arguments: argparse.Namespace) -> SourceOptions:
     return SourceOptions(
         tick=arguments.tick,
         keys=_keys(arguments),
+        discover=arguments.discover,
         per_person=events,
         person_per=slot,
         grace_seconds=parse_duration(arguments.grace, name="--grace") if arguments.grace else 0,

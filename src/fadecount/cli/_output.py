@@ -116,21 +116,19 @@ def visits_loss(
         "for": arguments.span,
         "loss_now": now.epsilon,
         "loss_in_a_year": later.epsilon,
-        "sentence": _sentence(
-            stream.mechanism, arguments.visits, length * tick_seconds, now, later
-        ),
+        "sentence": _sentence(stream, arguments.visits, length * tick_seconds, now, later),
     }
 
 
-def _sentence(mechanism: Mechanism, visits: str, seconds: int, now: Loss, later: Loss) -> str:
+def _sentence(stream: StreamLoss, visits: str, seconds: int, now: Loss, later: Loss) -> str:
     text = (
         f"Someone who came {visits.strip()} for {format_duration(seconds)} until now: "
         f"at most ε = {shown_loss(now.epsilon)} is lost by now, "
-        f"at most ε = {shown_loss(later.epsilon)} will be lost in a year{exception_of(mechanism)}. "
+        f"at most ε = {shown_loss(later.epsilon)} will be lost in a year{stream.exception}. "
         f"A guess whether they came at all, even at first, becomes {_sure(now)} sure by now, "
         f"{_sure(later)} in a year"
     )
-    if hasattr(mechanism, "delta"):
+    if hasattr(stream.mechanism, "delta"):
         return f"{text}."
     return (
         f"{text}: its odds rise by a factor of at most {shown_factor(now.epsilon)} by now,"

@@ -15,6 +15,8 @@ examples:
       --start 2026-03-01 --until 2026-04-01 --output out.csv
   fadecount run newer.csv --tick 1d --time at --key page --keys home,help \\
       --other --state ~/counts --name visits --output newer-out.csv
+  fadecount run visits.csv --tick 1d --time at --key page --discover \\
+      --person visitor --count persons --plan plan.json
   fadecount run log.jsonl --follow --tick 1m --time at --epsilon 0.1 \\
       --state ~/counts
   tail -f log.jsonl | fadecount run - --format jsonl --tick 1m --epsilon 0.1 \\
@@ -119,7 +121,7 @@ def run(arguments: argparse.Namespace) -> int:
 def _begun(arguments: argparse.Namespace, options: SourceOptions, store: Store | None) -> Run:
     """Open or create the stream, and return the run."""
     from fadecount import runs
-    from fadecount.mechanisms import read_planned_unit
+    from fadecount.mechanisms import read_discovery, read_planned_unit
 
     name = arguments.name or _default_name(arguments.input)
     given = any(getattr(arguments, each) is not None for each in GIVEN)
@@ -133,6 +135,14 @@ def _begun(arguments: argparse.Namespace, options: SourceOptions, store: Store |
     mechanism = None
     if given or name not in names:
         mechanism = mechanism_from(arguments, tick_seconds=options.ticks.tick_seconds)
+    discovery = None
+    if arguments.discover and arguments.plan is not None:
+        discovery = read_discovery(arguments.plan)
+        if discovery is None:
+            raise ParameterError(
+                "--plan must say how keys appear with --discover; make one with: fadecount plan"
+                " --discover"
+            )
     under_way = runs.run(
         _source(arguments),
         options,
@@ -145,6 +155,7 @@ def _begun(arguments: argparse.Namespace, options: SourceOptions, store: Store |
         finish=store is None,
         planned=None if arguments.plan is None else read_planned_unit(arguments.plan),
         group=group_from(arguments),
+        discovery=discovery,
         gate=_gate(arguments),
     )
     if store is not None and name not in names and store.fence_warning:
@@ -216,13 +227,13 @@ def _status(arguments: argparse.Namespace) -> Status | None:
 
 def _release(arguments: argparse.Namespace, under_way: Run, how: dict[str, Any]) -> int:
     """Write what is released, until the source ends or the user interrupts, and report."""
-    from fadecount.streams.export import TOTAL, FigureWriter, figures_table, published_tables
-    from fadecount.streams.published import default_per, require_level
+    from fadecount.streams.export import TOTAL, FigureWriter, news_tables, published_tables
+    from fadecount.streams.published import require_level
 
     stream, kept = under_way.stream, is_stored(arguments)
     live = arguments.follow or arguments.time is None
-    per = arguments.per or default_per(stream.description.levels)
-    if live and per != TOTAL:
+    per, hidden = arguments.per or stream.published.default_per, stream.description.hidden
+    if live and per != TOTAL and (hidden is None or per != hidden.discovery.per):
         require_level(stream.description, per)
     at_once = live or per == TOTAL
     releasing = stopped = False
@@ -254,10 +265,10 @@ def _release(arguments: argparse.Namespace, under_way: Run, how: dict[str, Any])
             for closed in under_way:
                 first, end = closed.first_tick if first is None else first, closed.last_tick + 1
                 if at_once:
-                    for figures in under_way.published.published_with(
-                        closed.first_tick, closed.last_tick, per=per
+                    for table in news_tables(
+                        under_way.published, closed.first_tick, closed.last_tick, per=per
                     ):
-                        writer.write(figures_table(figures, stream.keys))
+                        writer.write(table)
                 advance(end - closed.first_tick)
             if first is not None and not at_once:
                 for table in published_tables(under_way.published, per=per, news_since=first):

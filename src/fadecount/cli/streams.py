@@ -6,6 +6,7 @@ examples:
   fadecount streams show visits --state ~/counts --visits 1/day --for 30d
   fadecount streams curve visits --state ~/counts
   fadecount streams export visits --state ~/counts --since 2026-03-01
+  fadecount streams top visits --state ~/counts --since 2026-03-01
   fadecount streams plot visits --state ~/counts --per 1d -o days.svg
   fadecount streams catch-up visits --state ~/counts --yes
   fadecount streams accept-history visits --state ~/counts \\
@@ -37,7 +38,7 @@ from fadecount.cli._options import (
     place_store,
     storage_from,
 )
-from fadecount.cli._output import age_name, exception_of, json_text, visits_loss
+from fadecount.cli._output import age_name, json_text, visits_loss
 from fadecount.durations import UNITS, format_duration, parse_duration
 from fadecount.errors import LockedError, ParameterError, bad_parameter
 from fadecount.rounding import rounded_up, shown_factor, shown_loss
@@ -66,18 +67,23 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         if name not in ("list", "rotate"):
             one.add_argument("name", metavar="NAME", help="name of the stream")
         add_store_options(one)
-        if name in ("list", "show", "curve"):
+        if name in ("list", "show", "curve", "top"):
             add_options(one, JSON_OPTION)
         if name in _CONFIRMED:
             add_options(one, ("--yes", None, _CONFIRMED[name], bool))
     item = "a moment: what has been lost about an event then, now and in a year"
     add_options(made["show"], ("--item", "TIME", item, str))
     add_visit_options(made["show"], "what is lost, by now")
-    for name in ("export", "plot"):
+    add_options(made["top"], ("--most", "N", "how many keys (default: 20)", int))
+    for name in ("export", "plot", "top"):
         add_options(
             made[name],
             ("--since", "TIME", "only what begins at this time or later", str),
             ("--until", "TIME", "only what begins before this time", str),
+        )
+    for name in ("export", "plot"):
+        add_options(
+            made[name],
             ("--as-of", "TIME", "as it was published at that time (default: as known now)", str),
             ("--zone", None, "where days begin (default: the stream's zone)", str),
         )
@@ -148,6 +154,14 @@ def _show(arguments: argparse.Namespace) -> None:
         shown["released_until"] = _released_until(status)
         shown["mechanism"] = repr(status.description.mechanism)
         shown["group"] = NO_GROUP if status.group is None else status.group.text
+        if "discovery" in shown:
+            appear = shown["discovery"]["thresholds"]
+            shown["discovery"] = (
+                ", ".join(
+                    f"from a noisy {each['persons']} persons on {each['lag']}" for each in appear
+                )
+                + f" after its end{status.loss.exception}"
+            )
         for name in ("levels", "keys"):
             shown[name] = ", ".join(shown[name])
         for label, value in shown.items():
@@ -157,6 +171,7 @@ def _show(arguments: argparse.Namespace) -> None:
 _LABELS = {
     "error_95": "the total is right, in 95 of 100 cases, to within",
     "levels": "figures per",
+    "discovery": "undeclared keys of a day or month appear by themselves",
 }
 
 
@@ -178,13 +193,29 @@ def _summary(reader: Reader, status: Status) -> dict[str, Any]:
         "group": None
         if status.group is None
         else {**status.group.about(), "streams": status.group.streams},
+        **_appearing(status),
         "sensitivity": description.sensitivity,
         "ticks_released": status.published_steps,
         "released_until": description.ticks.shown(tick + 1) if status.published_steps else None,
-        "error_95": int(published.total().half_widths.max()) if published.steps else None,
+        "error_95": int(published.total().half_widths.max(initial=0)) if published.steps else None,
         "other_histories": len(status.forks),
         "releases_kept_for": "ever" if kept is None else format_duration(kept),
     }
+
+
+def _appearing(status: Status) -> dict[str, Any]:
+    """How keys appear by themselves, if they do."""
+    hidden, seconds = status.description.hidden, status.description.ticks.tick_seconds
+    if hidden is None:
+        return {}
+    shown = [
+        {"lag": format_duration(lag * seconds) if lag else "at once", "persons": least}
+        for (lag, _), least in zip(
+            hidden.discovery.stages, hidden.discovery.thresholds, strict=True
+        )
+    ]
+    stated = {"thresholds": shown, "delta": status.loss.delta, "other": hidden.other}
+    return {"discovery": {"per": hidden.discovery.per, **stated, "sample": hidden.sample}}
 
 
 def _protection(arguments: argparse.Namespace, reader: Reader) -> str:
@@ -210,7 +241,7 @@ def _item(reader: Reader, status: Status, text: str) -> dict[str, Any]:
         f"{subject} of {ticks.local(tick)}: at most {shown_loss(now)} is lost now, at"
         f" most {shown_loss(later)} in a year. Someone who sees all releases can raise or lower the"
         f" odds of any guess about it by a factor of at most {shown_factor(now)} now,"
-        f" {shown_factor(later)} in a year{exception_of(status.description.mechanism)}."
+        f" {shown_factor(later)} in a year{status.loss.exception}."
     )
     return {
         "stream": name,
@@ -312,6 +343,22 @@ def _span(arguments: argparse.Namespace, ticks: Ticks) -> tuple[int | None, int 
         for text, option in ((arguments.since, "--since"), (arguments.until, "--until"))
     )
     return since, until
+
+
+def _top(arguments: argparse.Namespace) -> None:
+    """List the keys with the largest counts, with intervals of 95 percent."""
+    with open_reader(arguments) as reader:
+        published = reader.stream(arguments.name)
+        since, until = _span(arguments, published.description.ticks)
+        ranked = published.top(since=since, until=until)[: arguments.most or 20]
+    if arguments.json:
+        fields = ("key", "value", "low", "high", "days", "close")
+        print(json_text([{name: getattr(each, name) for name in fields} for each in ranked]))
+        return
+    for each in ranked:
+        days = "" if each.days is None else f"  on {each.days:,} day{'s' * (each.days != 1)}"
+        close = "  (the next may be larger)" if each.close else ""
+        print(f"{each.value:>12,} ± {each.around:<8,} {each.key}{days}{close}")
 
 
 def _plot(arguments: argparse.Namespace) -> None:
@@ -430,6 +477,7 @@ _ACTIONS: dict[str, Callable[[argparse.Namespace], None]] = {
     "show": _show,
     "curve": _curve,
     "export": _export,
+    "top": _top,
     "plot": _plot,
     "catch-up": _catch_up,
     "accept-history": _accept_history,

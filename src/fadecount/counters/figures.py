@@ -261,7 +261,7 @@ class FigureMaker:
         return self._chains[number].many(self._source, range(block, block + count), self.width)
 
     def _rows(self, rows: list[Rows]) -> Rows:
-        return np.array(rows, dtype=np.int64).reshape(-1, self.width)
+        return np.array(rows, dtype=np.int64).reshape(len(rows), self.width)
 
     def _padded(self, row: Rows) -> Rows:
         """One row of noise, with room for the keys that its block does not have."""

@@ -32,7 +32,9 @@ from fadecount.sources.rows import (
     json_parser,
     numbered_lines,
 )
-from fadecount.streams.inputs import Noted, person_digest
+from fadecount.streams.discovery import Counts
+from fadecount.streams.hidden import add_counts
+from fadecount.streams.inputs import Key, Noted, person_digest
 
 if TYPE_CHECKING:
     import pandas
@@ -137,7 +139,7 @@ class Reading(Iterator[Batch]):
         return next(self._batches)
 
 
-Counted = Callable[[Sequence[bytes], Sequence[int] | None], "npt.NDArray[np.int64]"]
+Counted = Callable[[Sequence[bytes], Sequence[Key] | None], "npt.NDArray[np.int64]"]
 """What of each person (by digest) already counts in the first wanted tick; see
 :meth:`Stream.persons_counted`."""
 
@@ -152,42 +154,46 @@ class Earlier:
 
 
 class People:
-    """What of each person was counted in each tick or day, and which ids of rows: in memory only.
-    Files that are read together share it (``shared``)."""
+    """What of each person was counted in each tick or day, which hidden keys persons brought, and
+    which ids of rows there were: in memory only. Files that are read together share it
+    (``shared``)."""
 
     def __init__(
         self, options: SourceOptions, earlier: Earlier | None = None, *, shared: bool = False
     ) -> None:
         self._unit = options.unit
+        self._hidden: dict[int, dict[str, int]] = {}
+        self.hidden_ticks: tuple[int, ...] = ()
+        """The first and the last tick with a hidden key."""
         self.in_bulk = not shared and options.unique is None and options.unit.keys == 1
         """Whether all rows come from one file: they may be capped at once."""
         self.counted_in_bulk: Callable[[int], dict[Noted, int]] | None = None
         first = options.first_tick
         self._first = None if first is None else options.block_of(first)
         self._earlier = earlier
-        self._block_of = lru_cache(maxsize=1 << 16)(options.block_of)
+        self.block_of = lru_cache(maxsize=1 << 16)(options.block_of)
         self._counted: dict[int, dict[Hashable, int]] = {}
         self._before: dict[Hashable, int] = {}
-        self._ids: set[tuple[int, int, bytes, bytes]] = set()
+        self._ids: set[tuple[int, Key, bytes, bytes]] = set()
 
     @cached_property
     def key(self) -> bytes:
         """The key of the digests."""
         return unpredictable(32) if self._earlier is None else self._earlier.key
 
-    def repeats(self, tick: int, key: int, person: bytes, row_id: str) -> bool:
+    def repeats(self, tick: int, key: Key, person: bytes, row_id: str) -> bool:
         """Whether an earlier row of this tick, key and person has this id. Rows of other keys and
         persons must not decide: one of them could push out what somebody else did."""
         before = len(self._ids)
         self._ids.add((tick, key, person, person_digest(row_id, self.key)))
         return len(self._ids) == before
 
-    def accepts(self, tick: int, person: bytes, key: int) -> bool:
+    def accepts(self, tick: int, person: bytes, key: Key) -> bool:
         """Whether one more row of this person counts in this tick under this key; if so, the row is
         counted."""
         if self._unit.of == "event":
             return True
-        block = self._block_of(tick)
+        block = self.block_of(tick)
         counted = self._counted.setdefault(block, {})
         if self._earlier is not None and block == self._first:
             if person not in counted:
@@ -198,6 +204,19 @@ class People:
                 self._before[person, key] = counted[person, key]
         return self._unit.takes(counted, person, key) > 0
 
+    def hide(
+        self, first_tick: int, last_tick: int, keys: Sequence[str], persons: Sequence[int]
+    ) -> None:
+        """Note how many more persons brought hidden keys, in ticks of one day."""
+        counts = self._hidden.setdefault(self.block_of(first_tick), {})
+        add_counts(counts, zip(keys, persons, strict=True))
+        ticks = [*self.hidden_ticks, first_tick, last_tick]
+        self.hidden_ticks = min(ticks), max(ticks)
+
+    def hidden_in(self, tick: int) -> Counts:
+        """The hidden keys that were counted here in the day of a tick."""
+        return self._hidden.get(self.block_of(tick), {})
+
     def before(self, persons: Sequence[bytes]) -> list[int]:
         """How many events of each of these persons earlier runs counted in the first block."""
         if self._earlier is None or not persons:
@@ -207,7 +226,7 @@ class People:
     def in_day(self, tick: int) -> dict[Noted, int]:
         """What of each person was counted here in the day of a tick, as :meth:`Unit.takes` notes
         it."""
-        block = self._block_of(tick)
+        block = self.block_of(tick)
         if self.counted_in_bulk is not None:
             return self.counted_in_bulk(block)
         before = self._before if block == self._first else {}
@@ -261,7 +280,8 @@ def count_stream(
         if not isinstance(tick, Reason) and not isinstance(event, Reason):
             count_row(
                 counts,
-                (tick, event.key),
+                tick,
+                event.key,
                 event.amount,
                 (event.person, event.id),
                 people,
@@ -280,7 +300,8 @@ def count_stream(
 
 def count_row(
     counts: dict[tuple[int, int], int],
-    place: tuple[int, int],
+    tick: int,
+    key: Key,
     amount: int,
     whose: tuple[bytes, str],
     people: People,
@@ -290,13 +311,19 @@ def count_row(
     """Count a good row of a tick and key, unless its id is repeated or its person has reached the
     cap."""
     person, row_id = whose
-    if options.unique is not None and people.repeats(*place, person, row_id):
+    if options.unique is not None and people.repeats(tick, key, person, row_id):
         report.skipped[Reason.REPEATED] += 1
-    elif people.accepts(place[0], person, place[1]):
-        counts[place] = counts.get(place, 0) + min(amount, options.max_amount)
-        report.rows_cut += amount > options.max_amount
-    else:
+        return
+    if not people.accepts(tick, person, key):
         report.rows_dropped += 1
+        return
+    if isinstance(key, str):
+        people.hide(tick, tick, (key,), (1,))
+        if options.other is None:
+            return
+        key = options.keys.index(options.other)
+    counts[tick, key] = counts.get((tick, key), 0) + min(amount, options.max_amount)
+    report.rows_cut += amount > options.max_amount
 
 
 def placed(tick: int, options: SourceOptions) -> int | Reason:

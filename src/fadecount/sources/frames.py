@@ -54,6 +54,7 @@ from fadecount.sources.rows import (
     read_iso,
     without_ending,
 )
+from fadecount.streams.discovery import LONGEST_KEY, can_be_key
 from fadecount.streams.inputs import Noted, person_digest
 from fadecount.streams.ticks import Ticks
 
@@ -218,7 +219,7 @@ def _capped(
     for place, count in rows.filter(bad)["place"].value_counts().rows():
         report.skipped[Reason(place - FIRST_BAD)] += count
     rows = rows.filter(~bad).with_columns(pl.col("name").cast(pl.Categorical))
-    ticks = (rows["place"] // max(1, len(options.keys))).to_numpy()
+    ticks = (rows["place"] // options.width).to_numpy()
     blocks = options.unit.blocks_of(options.ticks, ticks)
 
     def digests(at: npt.NDArray[np.int64]) -> list[bytes]:
@@ -242,8 +243,24 @@ def _capped(
 
     people.counted_in_bulk = in_block
     kept, amount, most = rows.filter(pl.Series(counts)), pl.col("amount"), options.max_amount
+    if options.discover:
+        kept = _hidden(kept.with_columns(pl.Series("block", blocks[counts])), options, people)
     report.rows_cut += kept.select((amount > most).sum()).item()
     return kept.group_by("place").agg(amount.clip(upper_bound=most).sum()).sort("place")
+
+
+def _hidden(rows: pl.DataFrame, options: SourceOptions, people: People) -> pl.DataFrame:
+    """Note the hidden keys of rows that count, of distinct persons, and return the others; or all,
+    the hidden ones under ``other``."""
+    hidden = pl.col("text").is_not_null()
+    for _, some in rows.filter(hidden).group_by("block"):
+        ticks, keys = some["place"] // options.width, some.group_by("text").len()
+        first, last = cast("tuple[int, int]", (ticks.min(), ticks.max()))
+        people.hide(first, last, keys["text"].to_list(), keys["len"].to_list())
+    if options.other is None:
+        return rows.filter(~hidden)
+    step = len(options.keys) - options.keys.index(options.other)
+    return rows.with_columns(pl.col("place") - pl.when(hidden).then(step).otherwise(0))
 
 
 def _numbered(
@@ -265,26 +282,28 @@ def _one_by_one(
 ) -> dict[tuple[int, int], int]:
     """The sums per (tick, key) of the rows that count, in the order of the file: the first of each
     id and of each person, by the rules of :class:`People`."""
-    width = max(1, len(options.keys))
+    width = options.width
     digest = lru_cache(maxsize=1 << 16)(partial(person_digest, key=people.key))
     counts: dict[tuple[int, int], int] = {}
     for block in table.collect_batches(
         chunk_size=ROWS_PER_BLOCK, maintain_order=True, engine="streaming"
     ):
         report.rows_read += len(block)
-        for place, amount, name, row_id in block.iter_rows():
+        for place, amount, name, row_id, *text in block.iter_rows():
             if place <= LAST_BAD:
                 report.skipped[Reason(place - FIRST_BAD)] += 1
                 continue
             whose = (b"" if options.person is None else digest(name), row_id)
-            count_row(counts, divmod(place, width), amount, whose, people, report, options)
+            tick, key = divmod(place, width)
+            key = text[0] if text and text[0] is not None else key
+            count_row(counts, tick, key, amount, whose, people, report, options)
     return counts
 
 
 def _batches(groups: pl.DataFrame, options: SourceOptions) -> Iterator[TickBatch]:
     for part in groups.iter_slices(ROWS_PER_BATCH):
         places, counts = (part[name].to_numpy().astype(np.int64) for name in ("place", "amount"))
-        yield TickBatch(*np.divmod(places, max(1, len(options.keys))), counts)
+        yield TickBatch(*np.divmod(places, options.width), counts)
 
 
 BLOCK_BYTES = 1 << 22
@@ -473,7 +492,8 @@ and its place in a block."""
 
 def judged(rows: pl.LazyFrame, schema: pl.Schema, options: SourceOptions) -> pl.LazyFrame:
     """One row per row of the input: its place (see ``FIRST_BAD``), its amount and, where persons
-    are bounded or ids count once, the name of its person and its id."""
+    are bounded or ids count once, the name of its person and its id; and, where keys appear by
+    themselves, the text of its hidden key."""
     assert options.time is not None
     person, row_id = (
         pl.lit("-") if name is None else _text(name, schema[name]).fill_null("")
@@ -511,9 +531,14 @@ def judged(rows: pl.LazyFrame, schema: pl.Schema, options: SourceOptions) -> pl.
         .when(pl.col(".tick") >= (-_FIRST if options.end_tick is None else options.end_tick))
         .then(FIRST_BAD + Reason.AFTER)
     )
-    place = bad.otherwise(pl.col(".tick") * max(1, len(options.keys)) + pl.col(".key"))
+    place = bad.otherwise(pl.col(".tick") * options.width + pl.col(".key"))
     wanted = options.person is not None or options.unique is not None
     names = [pl.col(".person").alias("name"), pl.col(".id").alias("id")] if wanted else []
+    if options.discover and options.key is not None:
+        text = pl.when(pl.col(".key") == len(options.keys)).then(
+            _text(options.key, schema[options.key])
+        )
+        names.append(text.alias("text"))
     return rows.select(place.alias("place"), pl.col(".amount").alias("amount"), *names)
 
 
@@ -544,13 +569,20 @@ def _key(options: SourceOptions, schema: pl.Schema) -> pl.Expr:
     """The index of the key; null where it is not declared."""
     if options.key is None:
         return pl.lit(0, dtype=pl.Int64)
-    known = (
-        _text(options.key, schema[options.key])
-        .fill_null("")
-        .cast(pl.Enum(options.keys), strict=False)
-    )
-    index = known.to_physical().cast(pl.Int64)
+    text = _text(options.key, schema[options.key]).fill_null("")
+    index = text.cast(pl.Enum(options.keys), strict=False).to_physical().cast(pl.Int64)
+    if options.discover:  # one place for all hidden keys
+        possible = text.map_batches(_can_be_keys, return_dtype=pl.Boolean, is_elementwise=True)
+        hidden = pl.when(possible).then(len(options.keys))
+        return pl.when(index.is_null()).then(hidden).otherwise(index)
     return index if options.other is None else index.fill_null(options.keys.index(options.other))
+
+
+def _can_be_keys(texts: pl.Series) -> pl.Series:
+    """:func:`can_be_key` of each text, at once for those of plain letters."""
+    plain = texts.str.contains(f"^[ -~]{{1,{LONGEST_KEY}}}$")
+    odd = [text for text in texts.filter(~plain).unique() if can_be_key(text)]
+    return plain | texts.is_in(odd) if odd else plain
 
 
 def _amount(options: SourceOptions, schema: pl.Schema) -> pl.Expr:

@@ -27,6 +27,7 @@ from fadecount.sources.files import (
 )
 from fadecount.sources.options import SourceOptions
 from fadecount.sources.rows import Event, Lines, Reason, RowJudge, json_parser, numbered_lines
+from fadecount.streams.inputs import Key
 
 FLUSH_ROWS = 10_000
 LINES_WAITING = 10_000
@@ -36,18 +37,22 @@ AHEAD_SECONDS = 60
 differ a little."""
 
 
+LiveRow = tuple[int, Key, int, bytes]
+
+
 @dataclass(frozen=True, slots=True, eq=False)
 class LiveBatch:
     """Some events, and how far time and reading have come.
 
-    Each row of ``rows`` is (tick, position of the key, amount, digest of the person); no tick is
+    Each row of ``rows`` is (tick, key, amount, digest of the person), where the key is the position
+    of a declared one, or the text of a hidden one; no tick is
     before ``open_tick`` of the batch before. Where persons do not matter, the rows of one tick and
     key are added up. Once the rows are stored, every tick before ``open_tick`` may be closed.
     ``position`` is the number of bytes read so far: everything before it is in this batch or an
     earlier one.
     """
 
-    rows: list[tuple[int, int, int, bytes]]
+    rows: list[LiveRow]
     open_tick: int
     position: int
 
@@ -103,7 +108,7 @@ class LiveReading(Reading[LiveBatch]):
         self._stream, self._options, self._clock, self._source = stream, options, clock, source
         self._judge = RowJudge(options, person_key)
         self._arrivals: queue.Queue[_Arrival | Exception | None] = queue.Queue(LINES_WAITING)
-        self._rows: list[tuple[int, int, int, bytes]] = []
+        self._rows: list[LiveRow] = []
         self._open = open_tick
         self._position: int = getattr(stream, "position", 0)
         self._backlog = 0 if open_tick is None else backlog
@@ -204,7 +209,7 @@ class LiveReading(Reading[LiveBatch]):
         """Everything counted since the last batch."""
         rows, self._rows = self._rows, []
         if self._options.person is None:
-            sums: dict[tuple[int, int], int] = {}
+            sums: dict[tuple[int, Key], int] = {}
             for tick, key, amount, _ in rows:
                 sums[tick, key] = sums.get((tick, key), 0) + amount
             rows = [(tick, key, amount, b"") for (tick, key), amount in sums.items()]

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Literal
@@ -26,6 +27,8 @@ PACKED = (".gz", ".bz2", ".xz", ".zst", ".zip")
 LARGEST_TICK = 366 * 86_400
 LARGEST_AMOUNT = 1 << 31
 LARGEST_KEYS = 1 << 24
+DISCOVER = "discover"
+"""Given as the keys: none is declared, all appear by themselves."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -35,7 +38,9 @@ class SourceOptions:
 
     ``time``, ``key``, ``amount``, ``person`` and ``unique`` name columns. Without ``time`` only a
     live pipe can be read, by the clock; without ``amount`` every row counts 1. ``keys`` is the
-    public list of keys; ``other`` names the one of them that takes every undeclared key. The first
+    public list of keys; ``other`` names the one of them that takes every undeclared key. With
+    ``discover`` (or ``keys="discover"``) undeclared keys are hidden until enough persons bring
+    them (:class:`~fadecount.Discovery`). The first
     ``per_person`` rows of a ``person`` in each tick count; the others are dropped. With
     ``keys_per_person`` above 1, the first ``per_person`` rows under each of the person's first so
     many keys count. An amount above ``max_amount`` counts as ``max_amount``. Of the rows with one
@@ -60,8 +65,9 @@ class SourceOptions:
     time_unit: TimeUnit = "auto"
     zone: str = "UTC"
     key: str | None = None
-    keys: tuple[str, ...] = ()
+    keys: Sequence[str] = ()
     other: str | None = None
+    discover: bool = False
     amount: str | None = None
     max_amount: int = 1
     person: str | None = None
@@ -83,6 +89,9 @@ class SourceOptions:
     """Who is protected by counts that are read this way."""
 
     def __post_init__(self) -> None:
+        if self.keys == DISCOVER:
+            object.__setattr__(self, "keys", ())
+            object.__setattr__(self, "discover", True)
         for name, least, most, remedy in (
             ("max_amount", 1, LARGEST_AMOUNT, "noise grows in proportion"),
             ("per_person", 1, 1_000_000, "rows of one person in one tick"),
@@ -125,7 +134,12 @@ class SourceOptions:
             (not different, "columns", "non-empty and different", "each column means one thing"),
             (len(keys) > LARGEST_KEYS, "keys", f"at most {LARGEST_KEYS} keys", "or use other"),
             (repeated, "keys", "different from one another", "remove the repeated key"),
-            (alone == bool(keys), "keys", "given together with key", "such as key='page'"),
+            (
+                alone == (bool(keys) or self.discover),
+                "keys",
+                "given together with key",
+                "such as key='page'",
+            ),
             (undeclared, "other", "one of keys", "add it to keys"),
             (
                 alone and self.keys_per_person != 1,
@@ -142,6 +156,11 @@ class SourceOptions:
         ):
             if wrong:
                 raise bad_parameter(name, getattr(self, name), bound, remedy)
+
+    @property
+    def width(self) -> int:
+        """How many places a tick has: one for each declared key, and one for all hidden ones."""
+        return max(1, len(self.keys) + self.discover)
 
     @property
     def columns(self) -> tuple[str, ...]:

@@ -25,6 +25,7 @@ from zoneinfo import ZoneInfo
 
 from fadecount.errors import InputError
 from fadecount.sources.options import SourceOptions
+from fadecount.streams.discovery import can_be_key
 
 
 class Reason(IntEnum):
@@ -320,11 +321,11 @@ _negative = re.compile(NEGATIVE_PATTERN.removeprefix("^").removesuffix("$"))
 
 
 class Event(NamedTuple):
-    """One good row: Unix seconds (0 without a time column), index of the key, amount, a digest of
-    the person, and its own id."""
+    """One good row: Unix seconds (0 without a time column), index of the key (or the text of a
+    hidden one), amount, a digest of the person, and its own id."""
 
     seconds: int
-    key: int
+    key: int | str
     amount: int
     person: bytes
     id: str = ""
@@ -354,9 +355,12 @@ class RowJudge:
             seconds = self._read_time(texts[at[options.time]])
             if seconds is None:
                 return Reason.TIME
-        key: int | None = 0
+        key: int | str | None = 0
         if options.key is not None:
-            key = self._key_index.get(texts[at[options.key]], self._other)
+            text = texts[at[options.key]]
+            key = self._key_index.get(text)
+            if key is None:
+                key = (text if can_be_key(text) else None) if options.discover else self._other
             if key is None:
                 return Reason.KEY
         amount: int | Reason = 1

@@ -48,6 +48,8 @@ TABLES: Mapping[str, str] = {
     "block_keys": """
         stream BIGINT NOT NULL, block BIGINT NOT NULL, secret {bytes} NOT NULL,
         PRIMARY KEY (stream, block)""",
+    "hidden": """
+        id {identity}, stream BIGINT NOT NULL, block BIGINT NOT NULL, body {bytes} NOT NULL""",
     "positions": """
         stream BIGINT NOT NULL, source TEXT NOT NULL, body {bytes} NOT NULL,
         PRIMARY KEY (stream, source)""",
@@ -65,21 +67,23 @@ TABLES: Mapping[str, str] = {
         PRIMARY KEY (stream, level, stage, first_tick)""",
 }
 """The columns of each table. ``streams`` holds each stream's status; ``state`` and ``inputs`` hold
-true counts, ``ratchets`` noise that is drawn ahead, ``embargo`` figures before their time; only
-``figures`` is for readers. Who writes and destroys each row: docs/data.md."""
+true counts, ``hidden`` undeclared keys of the open day, ``ratchets`` noise that is drawn ahead,
+``embargo`` figures before their time; only ``figures`` is for readers. Who writes and destroys each
+row: docs/data.md."""
 
 PUBLIC_TABLES = ("about", "streams", "deleted", "key_blocks", "figures", "sqlite_master")
 """What a reader may select from, but for the secret of a stream."""
 
 INDEXES: Mapping[str, str] = {
     "inputs_by_stream": "inputs (stream, id)",
+    "hidden_by_block": "hidden (stream, block)",
     "seen_by_tick": "seen (stream, tick)",
     "embargo_by_tick": "embargo (stream, public_tick)",
 }
 
 STREAM_TABLES = (
     *("key_blocks", "state", "ratchets", "inputs", "seen", "persons", "block_keys", "positions"),
-    *("embargo", "figures"),
+    *("hidden", "embargo", "figures"),
 )
 """The tables whose rows belong to a stream, by its number in the column ``stream``."""
 

@@ -12,19 +12,20 @@ from fadecount.durations import format_duration
 from fadecount.errors import ParameterError, StoreError, bad_parameter
 from fadecount.mechanisms import Blocks, Mechanism, require_planned_tick
 from fadecount.streams.calendar import block_lengths
+from fadecount.streams.discovery import LONGEST_KEY, HiddenKeys, can_be_key
 from fadecount.streams.forks import Forks, StreamLoss
 from fadecount.streams.groups import NAME, Group
 from fadecount.streams.ticks import DAY, Ticks
 from fadecount.streams.unit import ONE_EVENT, Unit
 
 ONLY_KEY = "all"
-LONGEST_KEY = 200
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Description:
-    """A mechanism, a calendar, the protected unit, and the group of streams that count the same
-    people, if there is one. All are fixed when a stream is created.
+    """A mechanism, a calendar, the protected unit, the group of streams that count the same
+    people, if there is one, and whether keys appear by themselves (``hidden``). All are fixed when
+    a stream is created.
 
     ``mechanism`` states its loss for a change of one count by 1. The losses of the stream are for
     its unit, so they are larger; give ``unit.scaled(mechanism)`` where the mechanism's own promise
@@ -36,6 +37,7 @@ class Description:
     ticks: Ticks
     unit: Unit = ONE_EVENT
     group: Group | None = None
+    hidden: HiddenKeys | None = None
 
     def __post_init__(self) -> None:
         if not isinstance(self.name, str) or not NAME.fullmatch(self.name):
@@ -65,6 +67,27 @@ class Description:
         if not isinstance(self.group, Group | None):
             remedy = "such as Group.of('riders', {'1y': 4})"
             raise bad_parameter("group", self.group, "a fadecount.streams.Group", remedy)
+        if self.hidden is not None:
+            self._check_hidden(self.hidden)
+
+    def _check_hidden(self, hidden: HiddenKeys) -> None:
+        """Refuse keys that appear by themselves where the promise would not hold."""
+        unit, keys = self.unit, hidden.discovery.keys
+        if unit.of != "person" or unit.per != hidden.discovery.per:
+            remedy = "one person who repeats a private search term would publish it"
+            bound = f"one person's {hidden.slot} where keys appear by themselves"
+            raise bad_parameter("unit", unit.text, bound, remedy)
+        if unit.amount != 1 or (unit.keys == 1 and unit.events != 1):
+            bound = "1 where keys appear by themselves"
+            remedy = "distinct persons are counted; allow several keys to count several events"
+            raise bad_parameter("events and amount of the unit", unit.per_key, bound, remedy)
+        if unit.keys != keys:
+            bound = f"{keys}, as in the discovery"
+            raise bad_parameter("keys of the unit", unit.keys, bound, "both are one cap")
+        if self.mechanism.composed_loss(0).delta is not None:
+            remedy = "Gaussian noise cannot be combined with it; such as fadecount.Blocks"
+            bound = "one of pure loss where keys appear by themselves"
+            raise bad_parameter("mechanism", type(self.mechanism).__name__, bound, remedy)
 
     @property
     def levels(self) -> tuple[str, ...]:
@@ -100,6 +123,7 @@ class Description:
             keys=self.unit.keys,
             forks=forks,
             steps=steps,
+            hidden=self.hidden,
         )
 
     @property
@@ -114,6 +138,7 @@ class Description:
             "zone": self.ticks.zone,
             "unit": self.unit.to_json(),
             **({} if self.group is None else {"group": self.group.to_json()}),
+            **({} if self.hidden is None else {"hidden": self.hidden.to_json()}),
         }
         return json.dumps({"version": 1, "mechanism": self.mechanism.to_json(), **fields})
 
@@ -121,29 +146,35 @@ class Description:
     def from_json(cls, name: str, text: str) -> Description:
         """A description from JSON text, checked."""
         try:
-            mechanism, ticks, unit, group = _described(text)
-            return cls(name=name, mechanism=mechanism, ticks=ticks, unit=unit, group=group)
+            return cls(name=name, **_described(text))
         except (ValueError, KeyError, TypeError, ParameterError) as error:
             raise StoreError("description of a stream is damaged; take an intact copy") from error
 
 
 @lru_cache(maxsize=1024)
-def _described(text: str) -> tuple[Mechanism, Ticks, Unit, Group | None]:
+def _described(text: str) -> dict[str, Any]:
     """What a description says, apart from the name. Streams are read often, and many are alike."""
     fields: dict[str, Any] = json.loads(text)
     if fields["version"] != 1:
         raise StoreError("stream was made by another version of fadecount; use that version")
     ticks = Ticks(tick_seconds=fields["tick_seconds"], zone=fields["zone"])
-    group = None if "group" not in fields else Group.from_json(fields["group"])
-    return Mechanism.from_json(fields["mechanism"]), ticks, Unit.from_json(fields["unit"]), group
+    return {
+        "mechanism": Mechanism.from_json(fields["mechanism"]),
+        "ticks": ticks,
+        "unit": Unit.from_json(fields["unit"]),
+        "group": None if "group" not in fields else Group.from_json(fields["group"]),
+        "hidden": None if "hidden" not in fields else HiddenKeys.from_json(fields["hidden"]),
+    }
 
 
-def checked_keys(names: Iterable[str], taken: Container[str] = ()) -> tuple[str, ...]:
-    """The keys, checked: public text, each declared once."""
+def checked_keys(
+    names: Iterable[str], taken: Container[str] = (), *, none: bool = False
+) -> tuple[str, ...]:
+    """The keys, checked: public text, each declared once; at least one, unless ``none`` is fine."""
     keys = tuple(names)
     known: set[str] = set()
     for key in keys:
-        if not isinstance(key, str) or not 1 <= len(key) <= LONGEST_KEY or not key.isprintable():
+        if not can_be_key(key):
             raise bad_parameter(
                 "key",
                 key,
@@ -153,7 +184,7 @@ def checked_keys(names: Iterable[str], taken: Container[str] = ()) -> tuple[str,
         if key in known or key in taken:
             raise bad_parameter("key", key, "declared once", "leave the second one out")
         known.add(key)
-    if not keys:
+    if not keys and not none:
         raise ParameterError(
             "keys must hold at least one name, got none; a stream without keys counts under 'all'"
         )

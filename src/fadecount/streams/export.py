@@ -21,7 +21,7 @@ from fadecount.streams.ticks import iso_times
 if TYPE_CHECKING:
     from fadecount.streams.forks import StreamLoss
     from fadecount.streams.groups import GroupLoss
-    from fadecount.streams.published import Figures, Published
+    from fadecount.streams.published import Figures, KeyTable, Published
 
 COLUMNS = (
     "stream",
@@ -39,7 +39,11 @@ TOTAL = "total"
 """The ``per`` of running totals: slots that all begin with the stream."""
 Table = dict[str, NDArray[Any]]
 """Columns of one length; times are Unix seconds."""
-TIMES = ("start", "end", "published")
+APPEARED = "appeared"
+"""The column of streams in which keys appear by themselves: when a key was shown first."""
+TIMES = ("start", "end", "published", APPEARED)
+NEVER = np.iinfo(np.int64).min
+"""The time of what did not appear by itself: a declared key."""
 SUFFIXES = {".csv": "csv", ".jsonl": "jsonl", ".ndjson": "jsonl", ".parquet": "parquet"}
 
 
@@ -49,12 +53,13 @@ def check_output(
     source: str | None = None,
     force: bool = False,
     append: bool = False,
+    columns: Sequence[str] | None = None,
 ) -> str:
     """The output format. Raises, before anything is released, if the output cannot be written or is
     the input.
 
     An existing file is replaced only with ``force``: an overwritten release may have been the only
-    copy. With ``append`` it must have the same columns.
+    copy. With ``append`` it must have the same ``columns`` (by default: those of any stream).
     """
     if output in (None, "-"):
         return "csv"
@@ -70,8 +75,8 @@ def check_output(
         bound, remedy = "another file than the input", "it would be overwritten"
     elif append and kind == "parquet":
         bound, remedy = "a .csv or .jsonl file to append to", "write another .parquet file"
-    elif append and is_there and path.stat().st_size and not _begins_with(path, kind):
-        bound = f"a file that begins with the columns {', '.join(COLUMNS)}"
+    elif append and is_there and path.stat().st_size and not _begins_with(path, kind, columns):
+        bound = f"a file that begins with the columns {', '.join(columns or COLUMNS)}"
         remedy = "append to a file of the same kind, or write a new one"
     elif is_there and not force and not append:
         bound, remedy = "a new file", "append writes behind what is there, force replaces it"
@@ -82,21 +87,28 @@ def check_output(
     return kind
 
 
-def _begins_with(path: Path, kind: str) -> bool:
+def columns_of(description: Description) -> tuple[str, ...]:
+    """The columns of the figures of a stream."""
+    return COLUMNS if description.hidden is None else (*COLUMNS, APPEARED)
+
+
+def _begins_with(path: Path, kind: str, columns: Sequence[str] | None) -> bool:
     """Whether the first line of a file is the header of figures, or a JSON object of them."""
+    known = [list(columns)] if columns else [[*COLUMNS], [*COLUMNS, APPEARED]]
     with path.open("rb") as file:
         line = file.readline(1 << 20)
     if kind == "csv":
-        return line == (",".join(COLUMNS) + "\n").encode()
+        return line in [(",".join(each) + "\n").encode() for each in known]
     try:
-        return list(json.loads(line)) == list(COLUMNS)
+        return list(json.loads(line)) in known
     except (ValueError, TypeError):
         return False
 
 
 class FigureWriter:
     """Writes figures piece by piece: stream, start and end (in the stream's zone), key, value, low
-    and high (95 %), status, whether the slot is partial, and when it was published.
+    and high (95 %), status, whether the slot is partial, and when it was published; where keys
+    appear by themselves, when the key did.
 
     What the stream is (its protected unit, what a unit loses when, its tick) is in the metadata of
     a Parquet file, and for the other formats in a file beside it whose name ends with
@@ -116,7 +128,8 @@ class FigureWriter:
     ) -> None:
         self._stream, self._zone = description.name, description.ticks.zone
         self._about = about_stream(description, loss, group)
-        self._kind = check_output(output, force=force, append=append)
+        self._columns = columns_of(description)
+        self._kind = check_output(output, force=force, append=append, columns=self._columns)
         self._mode: Literal["a", "w"] = "a" if append else "w"
         self._path = None if output in (None, "-") else Path(str(output))
         self._frames: list[Any] = []
@@ -133,7 +146,7 @@ class FigureWriter:
         if self._kind == "csv":
             self._put(csv_text(rows))
         else:
-            fields = (dict(zip(COLUMNS, row, strict=True)) for row in rows)
+            fields = (dict(zip(self._columns, row, strict=True)) for row in rows)
             self._put("".join(json.dumps(each, ensure_ascii=False) + "\n" for each in fields))
 
     def _put(self, text: str) -> None:
@@ -147,7 +160,7 @@ class FigureWriter:
                     else self._path.open(self._mode, encoding="utf-8", newline="")
                 )
                 if self._kind == "csv" and (self._path is None or self._path.stat().st_size == 0):
-                    text = ",".join(COLUMNS) + "\n" + text
+                    text = ",".join(self._columns) + "\n" + text
             self._file.write(text)
             self._file.flush()
         except OSError as error:
@@ -187,6 +200,14 @@ def about_stream(
     from fadecount.streams.published import loss_steps
 
     unit, ticks, loss = description.unit, description.ticks, loss or description.loss()
+    hidden = description.hidden
+    appearing: dict[str, Any] = {}
+    if hidden is not None:
+        appearing = {
+            "delta": loss.delta,
+            "exception": hidden.exception(loss.histories),
+            "discovery": {**hidden.to_json(), "thresholds": hidden.discovery.thresholds},
+        }
     return {
         "stream": description.name,
         "unit": unit.text,
@@ -202,6 +223,7 @@ def about_stream(
             }
             for age, cause in loss_steps(description)
         ],
+        **appearing,
         "group": NO_GROUP if group is None else group.about(),
         "mechanism": description.mechanism.to_json(),
     }
@@ -223,21 +245,61 @@ def published_tables(
     ``per`` is the length of the slots (``1h``, ``1d``, ``1w``, ``1mo``), or ``total`` for the total
     after each tick as it was published then. By default figures of blocks come per day (or per
     their largest level, if that is shorter), and running totals as they are. The other options
-    are those of :meth:`Published.figures`.
+    are those of :meth:`Published.figures`. Keys that appeared by themselves follow the declared
+    ones, with the column ``appeared``.
     """
     from fadecount.streams.published import no_figures
 
-    keys, per = published.keys, per or published.default_per
+    keys, per, hidden = published.keys, per or published.default_per, published.description.hidden
+    asked = {"since": since, "until": until, "as_of": as_of, "news_since": news_since}
     if per != TOTAL:
-        figures = published.figures(
-            per, since=since, until=until, as_of=as_of, zone=zone, news_since=news_since
+        yield _with_appeared(
+            figures_table(published.figures(per, zone=zone, **asked), keys), hidden
         )
-        yield figures_table(figures, keys)
+        if hidden is not None and per == hidden.discovery.per:
+            yield keys_table(published.discovered(**asked))
         return
-    yield figures_table(no_figures(len(keys)), keys)
+    yield _with_appeared(figures_table(no_figures(len(keys)), keys), hidden)
     since = since if news_since is None else news_since
     for piece in published.running(since=since, until=until, as_of=as_of):
-        yield figures_table(piece, keys)
+        yield _with_appeared(figures_table(piece, keys), hidden)
+
+
+def news_tables(published: Published, first: int, last: int, *, per: str) -> Iterator[Table]:
+    """What the ticks from ``first`` to ``last`` published, each figure at the stage that came out
+    then, as tables."""
+    hidden = published.description.hidden
+    if hidden is None or per == TOTAL or per in published.description.levels:
+        for figures in published.published_with(first, last, per=per):
+            yield _with_appeared(figures_table(figures, published.keys), hidden)
+    if hidden is not None and per == hidden.discovery.per:
+        yield keys_table(published.discovered(as_of=last + 1, news_since=first))
+
+
+def _with_appeared(table: Table, hidden: object) -> Table:
+    """The table of declared keys with the column of those that appear, where there are such."""
+    nothing = np.full(len(table["start"]), NEVER, dtype=np.int64)
+    return table if hidden is None else {**table, APPEARED: nothing}
+
+
+def keys_table(keys: KeyTable) -> Table:
+    """Keys that appeared by themselves, with the columns of :func:`figures_table` and
+    ``appeared``."""
+    from fadecount.streams.published import STATUSES
+
+    columns = (
+        keys.starts,
+        keys.ends,
+        keys.keys,
+        keys.values,
+        keys.values - keys.half_widths,
+        keys.values + keys.half_widths,
+        np.array(STATUSES, dtype=object)[keys.status],
+        np.zeros(len(keys), dtype=np.bool_),
+        keys.published,
+        keys.appeared,
+    )
+    return dict(zip((*COLUMNS[1:], APPEARED), columns, strict=True))
 
 
 def figures_table(
@@ -277,10 +339,17 @@ def joined_table(tables: Iterable[Table]) -> Table:
 def table_rows(stream: str, table: Table, zone: str) -> Iterator[tuple[object, ...]]:
     """The rows of a table, each after the name of its stream, with times as text in a zone."""
     columns = [
-        iso_times(column, zone) if name in TIMES else column.tolist()
+        _shown_times(column, zone) if name in TIMES else column.tolist()
         for name, column in table.items()
     ]
     return ((stream, *row) for row in zip(*columns, strict=True))
+
+
+def _shown_times(column: NDArray[Any], zone: str) -> list[str | None]:
+    """Times as text; None for what did not appear by itself."""
+    there = column != NEVER
+    shown = iter(iso_times(column[there], zone))
+    return [next(shown) if each else None for each in there.tolist()]
 
 
 def csv_text(rows: Iterable[Sequence[object]]) -> str:
@@ -307,7 +376,8 @@ def to_frame(table: Table, zone: str) -> Any:
     frame = pandas.DataFrame(table)
     for name in TIMES:
         if name in frame:
-            frame[name] = pandas.to_datetime(frame[name], unit="s", utc=True).dt.tz_convert(zone)
+            times = frame[name].where(frame[name] != NEVER)
+            frame[name] = pandas.to_datetime(times, unit="s", utc=True).dt.tz_convert(zone)
     return frame
 
 
@@ -324,7 +394,7 @@ def _polars_frame(table: Table, zone: str) -> Any:
         **dict.fromkeys(("value", "low", "high"), polars.Int64),
     }
     return frame.cast(kinds).with_columns(
-        (polars.col(name).cast(polars.Int64) * 1_000_000)
+        (polars.col(name).cast(polars.Int64).replace(NEVER, None) * 1_000_000)
         .cast(polars.Datetime("us", "UTC"))
         .dt.convert_time_zone(zone)
         for name in TIMES

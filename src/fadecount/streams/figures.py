@@ -17,6 +17,7 @@ from numpy.typing import NDArray
 
 from fadecount.errors import StoreError
 from fadecount.streams.database import Database
+from fadecount.streams.discovery import DISCOVERED, KeyFigures, unpacked
 
 CELLS = 1 << 17
 """The largest number of values in one row: 1 MiB. A run can be stopped between two rows."""
@@ -46,11 +47,18 @@ class FigureRows:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Closed:
-    """Ticks of a stream that were closed, and what was published with them."""
+    """Ticks of a stream that were closed, and what was published with them: figures of declared
+    keys, and of keys that appeared by themselves."""
 
     first_tick: int
     last_tick: int
     figures: tuple[FigureRows, ...]
+    appeared: tuple[KeyFigures, ...] = ()
+
+    @property
+    def everything(self) -> tuple[FigureRows | KeyFigures, ...]:
+        """All of it."""
+        return (*self.figures, *self.appeared)
 
     @property
     def values(self) -> NDArray[np.int64]:
@@ -59,13 +67,17 @@ class Closed:
         return totals.values
 
 
-def write_figures(database: Database, figures: Iterable[tuple[int, FigureRows]]) -> None:
+def write_figures(
+    database: Database, figures: Iterable[tuple[int, FigureRows | KeyFigures]]
+) -> None:
     """Write figures, each with the number of its stream, inside a transaction."""
     rows = []
     for stream, each in figures:
-        values = each.values
-        body = values.astype(_narrowest(values)).tobytes()
-        place = (stream, each.level, each.stage, each.first_tick, each.end_tick, *values.shape)
+        if isinstance(each, KeyFigures):
+            body, shape = each.body, (1, len(each.keys))
+        else:
+            body, shape = each.values.astype(_narrowest(each.values)).tobytes(), each.values.shape
+        place = (stream, each.level, each.stage, each.first_tick, each.end_tick, *shape)
         rows.append((*place, body, _digest(body, *place)))
     database.change_many(
         "INSERT INTO figures (stream, level, stage, first_tick, end_tick, blocks, width, body,"
@@ -83,10 +95,8 @@ def read_figures(
         place = (stream, level, stage)
         rows = database.query(_NEXT_ROWS, (*place, *place, wanted, wanted, end, ROWS_AT_ONCE))
         for begin, until, blocks, width, body, digest in rows:
-            about = (*place, begin, until, blocks, width)
-            if not isinstance(body, bytes) or _digest(body, *about) != digest:
-                raise StoreError("a stored figure is damaged; take an intact copy of the store")
-            kind = f"<i{len(body) // (blocks * width)}"
+            _check(body, digest, *place, begin, until, blocks, width)
+            kind = f"<i{len(body) // (blocks * width) if width else 8}"
             values = np.frombuffer(body, dtype=kind).astype(np.int64).reshape(blocks, width)
             if until > wanted:
                 yield FigureRows(
@@ -95,6 +105,34 @@ def read_figures(
             wanted = max(wanted, until)
         if len(rows) < ROWS_AT_ONCE:
             return
+
+
+def read_key_figures(
+    database: Database, stream: int, stage: int, first: int, end: int
+) -> Iterator[KeyFigures]:
+    """The stored figures of hidden keys of the days that begin in the ticks from ``first`` to
+    before ``end``, in order."""
+    sql = (
+        "SELECT first_tick, end_tick, blocks, width, body, digest FROM figures WHERE stream = ? AND"
+        " level = ? AND stage = ? AND first_tick >= ? AND first_tick < ? ORDER BY first_tick"
+        " LIMIT ?"
+    )
+    place, more = (stream, DISCOVERED, stage), True
+    while more:
+        rows = database.query(sql, (*place, first, end, ROWS_AT_ONCE))
+        more = len(rows) == ROWS_AT_ONCE
+        for begin, until, blocks, width, body, digest in rows:
+            _check(body, digest, *place, begin, until, blocks, width)
+            keys, values = unpacked(body)
+            yield KeyFigures(
+                stage=stage, first_tick=begin, end_tick=until, keys=keys, values=values
+            )
+            first = until
+
+
+def _check(body: object, digest: bytes, *place: object) -> None:
+    if not isinstance(body, bytes) or _digest(body, *place) != digest:
+        raise StoreError("a stored figure is damaged; take an intact copy of the store")
 
 
 def _narrowest(values: NDArray[np.int64]) -> str:

@@ -37,6 +37,7 @@ from numpy.typing import ArrayLike
 
 from fadecount.checks import LONGEST
 from fadecount.mechanisms import Loss, Mechanism
+from fadecount.streams.discovery import HiddenKeys
 from fadecount.streams.unit import ONE_EVENT, Unit
 
 Forks = tuple[int | None, ...]
@@ -52,6 +53,10 @@ class StreamLoss:
     published steps of this history; ``forks`` are the other histories. Every figure is an upper
     bound, rounded up.
 
+    Under each of its keys a unit is counted as declared or as ``hidden``, so it loses the larger of
+    both; under a hidden key that also counts in ``other``, their sum. With hidden keys the loss may
+    be larger with the chance :attr:`delta`.
+
     >>> import fadecount as fc
     >>> fading = fc.Gradual(epsilon=0.125)
     >>> loss = StreamLoss(mechanism=fading, forks=(20,), steps=15)
@@ -64,6 +69,21 @@ class StreamLoss:
     keys: int = 1
     forks: Forks = ()
     steps: int = 0
+    hidden: HiddenKeys | None = None
+
+    @property
+    def delta(self) -> float | None:
+        """The chance with which one unit may lose more, because of hidden keys; None without
+        them."""
+        return None if self.hidden is None else self.hidden.discovery.delta * self.histories
+
+    @property
+    def exception(self) -> str:
+        """The end of a sentence about a loss: the chance with which it may be larger, if any."""
+        if self.hidden is not None:
+            return f", {self.hidden.exception(self.histories)}"
+        delta = getattr(self.mechanism, "delta", None)
+        return "" if delta is None else f", except with a chance of {delta:g}"
 
     @property
     def histories(self) -> int:
@@ -137,10 +157,25 @@ class StreamLoss:
         return min(loss, self._total(each_tick + ahead, self.histories), key=lambda one: one.amount)
 
     def _total(self, age: ArrayLike, histories: int, units: int = 1) -> Loss:
-        return self.mechanism.composed_loss(
-            np.clip(age, 0, LONGEST),
-            units=units,
-            sensitivity=self.sensitivity,
-            keys=self.keys,
-            histories=histories,
-        )
+        ages = np.clip(age, 0, LONGEST)
+        declared = {
+            "units": units,
+            "sensitivity": self.sensitivity,
+            "keys": self.keys,
+            "histories": histories,
+        }
+        if self.hidden is None:
+            return self.mechanism.composed_loss(ages, **declared)
+        parts: list[tuple[Loss, int]] = []
+        for each in np.atleast_1d(ages).tolist():
+            shown = self.mechanism.composed_loss(each, **declared)
+            # a block ends after its unit began: its stages come later than this
+            epsilon = float(self.hidden.discovery.loss(each))
+            found = Loss.together([(Loss(epsilon), units * histories)])
+            both = self.hidden.other is not None
+            parts += [(shown, 1), (found, 1)] if both else [(max(shown, found, key=_amount), 1)]
+        return Loss.together(parts)
+
+
+def _amount(loss: Loss) -> float:
+    return loss.amount

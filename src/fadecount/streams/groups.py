@@ -173,8 +173,10 @@ class GroupLoss:
     @property
     def delta(self) -> float | None:
         """The probability with which the loss may be larger; None if there is none."""
-        deltas = [member.loss.at_age(LONGEST).delta for member in self.members]
-        return min((delta for delta in deltas if delta is not None), default=None)
+        gaussian = [member.loss.at_age(LONGEST).delta for member in self.members]
+        deltas = [min((delta for delta in gaussian if delta is not None), default=None)]
+        deltas += [member.loss.delta for member in self.members]
+        return sum(delta for delta in deltas if delta is not None) or None
 
     @property
     def streams(self) -> Sequence[str]:

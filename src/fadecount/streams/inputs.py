@@ -26,6 +26,8 @@ from fadecount.errors import ClockError, FadecountError, InputError, ParameterEr
 from fadecount.noise import unpredictable
 from fadecount.streams.database import Checkpoints, Database, placeholders
 from fadecount.streams.description import Description
+from fadecount.streams.discovery import LONGEST_KEY, Counts, can_be_key
+from fadecount.streams.hidden import full, hide, reseal_hidden, take_hidden
 from fadecount.streams.seal import Seal
 from fadecount.streams.status import Status, read_keys
 
@@ -46,8 +48,10 @@ _ROW_BYTES = 100
 """Approximate size of a row without its body."""
 
 Numbers = NDArray[np.int64]
-Noted = bytes | tuple[bytes, int]
-"""The digest of a person, or that of a person and the position of a key."""
+Key = int | str
+"""The position of a declared key, or the text of a hidden one."""
+Noted = bytes | tuple[bytes, Key]
+"""The digest of a person, or that of a person and a key."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -80,14 +84,14 @@ class ReadPosition:
 
 @dataclass(frozen=True, slots=True)
 class Events:
-    """Checked events in the order of their arrival, as entries: a position of a key, how many
-    events, the amount of each, and whose. ``id`` is that of their batch.
+    """Checked events in the order of their arrival, as entries: a key, how many events, the amount
+    of each, and whose. ``id`` is that of their batch.
 
     There is one entry for each key of a batch, however large its count is. Without persons,
     ``amounts`` may be sums.
     """
 
-    keys: list[int]
+    keys: list[Key]
     times: list[int]
     amounts: list[int]
     persons: list[bytes]
@@ -111,6 +115,9 @@ class Intake:
         """The position of every declared key."""
         self._secret = read_secret(database, seal, status.uid, status.id)
         self._unfolded = 0
+        self._unjoined = 0
+        self._joined = FOLD_BYTES
+        """Sizes of the rows of hidden keys: those since they were joined, and of the joined one."""
 
     def _read_positions(self) -> dict[str, int]:
         return {key: at for at, key in enumerate(read_keys(self._database, self._id))}
@@ -168,7 +175,7 @@ class Intake:
 
     def add_rows(
         self,
-        keys: Numbers,
+        keys: Sequence[Key] | Numbers,
         amounts: Numbers,
         persons: Sequence[str | bytes] | None = None,
         *,
@@ -176,7 +183,7 @@ class Intake:
         position: ReadPosition | None = None,
     ) -> int:
         """Count single events in the open tick, in one transaction: one row each, with the position
-        of its key and its amount.
+        of its key (the text of a hidden one) and its amount.
 
         An amount above the unit's is refused with an ``InputError``, and nothing is counted. ``at``
         is the latest time of these events, as in :meth:`add`. ``position`` says how far their
@@ -188,23 +195,31 @@ class Intake:
             raise InputError(
                 "keys, amounts and persons must have one length; give each row its own"
             )
-        if len(keys) and not 0 <= int(keys.min()) <= int(keys.max()) < len(self.positions):
-            raise InputError("keys must be positions in the declared keys")
+        keys = keys.tolist() if isinstance(keys, np.ndarray) else list(keys)
+        for key in set(keys):
+            if not (self._may_hide(key) if isinstance(key, str) else self._is_declared(key)):
+                raise InputError("keys must be positions in the declared keys")
         self._check_person(persons is not None)
         if len(keys):
             self._check_amounts(int(amounts.min()), int(amounts.max()))
         hashes = [] if persons is None else self._hashes(persons)
-        events = Events(keys.tolist(), [1] * len(keys), amounts.tolist(), hashes)
+        events = Events(keys, [1] * len(keys), amounts.tolist(), hashes)
         return self._accepted([events], at, position).counted
 
+    def _is_declared(self, key: int) -> bool:
+        return 0 <= key < len(self.positions)
+
+    def _may_hide(self, key: object) -> bool:
+        return self._description.hidden is not None and can_be_key(key)
+
     def persons_counted(
-        self, persons: Sequence[str | bytes], keys: Sequence[int] | None = None
+        self, persons: Sequence[str | bytes], keys: Sequence[Key] | None = None
     ) -> Numbers:
         """How many events of each of these persons count in the open tick so far, at most the
         unit's number.
 
         Where the unit has several keys: under how many keys each person counts; or, with ``keys``,
-        how many events of each person count under the key of that position.
+        how many events of each person count under that key.
         """
         unit, hashes = self._description.unit, self._hashes(persons)
         most = unit.events if keys is not None or unit.keys == 1 else unit.keys
@@ -284,23 +299,26 @@ class Intake:
     def _accept(self, wanted: Acceptance) -> Accepted | FadecountError:
         """Inside a transaction. An error is returned before anything is written."""
         try:
-            tick = self._require_open(wanted.not_before)
+            tick, width = self._require_open(wanted.not_before)
         except (ClockError, ParameterError) as error:
             return error
+        if width != len(self.positions):  # a key that was hidden so far may be declared now
+            self.positions = self._read_positions()
         fresh = self._remember([each.id for each in wanted.events], tick)
         new = [each for each, is_new in zip(wanted.events, fresh, strict=True) if is_new]
         return Accepted(fresh, self._write(tick, new, wanted.position))
 
-    def _require_open(self, not_before: int | None) -> int:
-        """Return the open tick. It stays open until this transaction ends."""
-        sql = "SELECT last_tick FROM streams WHERE id = ?"
+    def _require_open(self, not_before: int | None) -> tuple[int, int]:
+        """Return the open tick, which stays open until this transaction ends, and how many keys are
+        declared."""
+        sql = "SELECT last_tick, width FROM streams WHERE id = ?"
         rows = self._database.query(sql + self._database.for_share, (self._id,))
         if not rows:
             raise ParameterError("stream must exist to accept events; it was deleted")
         tick = operator.index(rows[0][0]) + 1
         if not_before is not None and tick < not_before:
             raise ClockError("the open tick is over; close it before events are added")
-        return tick
+        return tick, operator.index(rows[0][1])
 
     def checked(self, batch: Batch) -> Events:
         """A batch as events that can be accepted, or an ``InputError``; for known keys without the
@@ -323,7 +341,11 @@ class Intake:
         times, amounts = (ones, counts) if unit.amount > 1 else (counts, ones)
         return Events(keys, times, amounts, self._hashes([person]) * len(keys), batch.id)
 
-    def _keys(self, batch: Batch) -> list[int]:
+    def _keys(self, batch: Batch) -> list[Key]:
+        if self._description.hidden is not None:  # looked up when they are written
+            if not all(map(can_be_key, batch.counts)):
+                raise InputError(f"key must be 1 to {LONGEST_KEY} printable characters")
+            return list(batch.counts)
         try:
             return [self.positions[key] for key in batch.counts]
         except KeyError:  # the key may have been declared since
@@ -360,10 +382,13 @@ class Intake:
         digests = (person_digest(each, key) if isinstance(each, str) else each for each in persons)
         return [hashlib.blake2b(each, key=secret, digest_size=16).digest() for each in digests]
 
-    def _pair(self, person: bytes, key: int) -> bytes:
-        """How a stored person and the position of a key are stored together."""
+    def _pair(self, person: bytes, key: Key) -> bytes:
+        """How a stored person and a key are stored together."""
+        kind, text = (
+            (b"hidden", key.encode()) if isinstance(key, str) else (b"key", key.to_bytes(8))
+        )
         return hashlib.blake2b(
-            person + key.to_bytes(8), key=self._secret, person=b"key", digest_size=16
+            person + text, key=self._secret, person=kind, digest_size=16
         ).digest()
 
     def _write(self, tick: int, taken: Sequence[Events], position: ReadPosition | None) -> int:
@@ -373,11 +398,18 @@ class Intake:
             [value for each in taken for value in getattr(each, name)]
             for name in ("keys", "times", "amounts")
         )
+        block = self._description.block_of(tick)
+        if self._description.hidden is not None:
+            keys = [
+                self.positions.get(each, each) if isinstance(each, str) else each for each in keys
+            ]
         if persons := [person for each in taken for person in each.persons]:
-            times = self._capped(self._description.block_of(tick), persons, keys, times)
+            times = self._capped(block, persons, keys, times)
         if taken:  # even if nothing counts: the write must not reveal whether something did
-            rows = np.array([keys, times, amounts], dtype=np.int64)
-            rows = rows[:, rows[1] > 0]
+            if self._description.hidden is not None:
+                keys = self._hide(block, keys, times)
+            rows = np.array([keys, times, amounts], dtype=np.int64).reshape(3, -1)
+            rows = rows[:, (rows[1] > 0) & (rows[0] >= 0)]
             self._insert(rows[0], rows[1] * rows[2])
         if position is not None:
             sealed = self._seal.close(position.body, f"{self._uid}/position/{position.source}")
@@ -388,8 +420,45 @@ class Intake:
             )
         return sum(times)
 
+    def _hide(self, block: int, keys: Sequence[Key], times: Sequence[int]) -> list[int]:
+        """Store the hidden ones of these entries; for each entry the position under which it
+        counts too, or -1."""
+        hidden = self._description.hidden
+        assert hidden is not None
+        taken = zip(keys, times, strict=True)
+        counts = Counter(key for key, number in taken if isinstance(key, str) and number)
+        self.store_hidden(block, self._sampled(block, counts))
+        other = -1 if hidden.other is None else self.positions[hidden.other]
+        return [other if isinstance(key, str) else key for key in keys]
+
+    def _sampled(self, block: int, counts: Counts) -> Counts:
+        hidden = self._description.hidden
+        if hidden is None or hidden.sample == 1.0:
+            return counts
+        return hidden.sampled(counts, self._block_key(block))
+
+    def store_hidden(self, block: int, counts: Counts) -> None:
+        """Store how many more persons brought which hidden keys, in a transaction. From time to
+        time the rows of the day are joined: their number depends on requests, their size on
+        keys."""
+        place = (self._database, self._seal, self._uid, self._id)
+        self._unjoined += hide(*place, block, counts)
+        if self._unjoined > self._joined:
+            self._join_hidden(block)
+
+    def _join_hidden(self, block: int, without: Iterable[str] = ()) -> None:
+        """Join the rows of hidden keys of the open day, and destroy what they hold of some keys."""
+        place, hidden = (self._database, self._seal, self._uid, self._id), self._description.hidden
+        assert hidden is not None
+        joined = take_hidden(*place, block + 1).get(block, {})
+        for key in without:
+            joined.pop(key, None)
+        if len(joined) > hidden.most:
+            raise full(hidden)
+        self._unjoined, self._joined = 0, max(FOLD_BYTES, hide(*place, block, joined))
+
     def _capped(
-        self, block: int, persons: Sequence[bytes], keys: Sequence[int], times: Sequence[int]
+        self, block: int, persons: Sequence[bytes], keys: Sequence[Key], times: Sequence[int]
     ) -> list[int]:
         """How many events of each of these entries count, by :meth:`Unit.takes`."""
         unit = self._description.unit
@@ -648,6 +717,7 @@ def reseal_inputs(database: Database, old: Seal, new: Seal, uid: str, stream: in
         about = f"{uid}/block/{block}"
         sql = "UPDATE block_keys SET secret = ? WHERE stream = ? AND block = ?"
         database.change(sql, (new.close(old.open(body, about), about), stream, block))
+    reseal_hidden(database, old, new, uid, stream)
     secret = new.close(read_secret(database, old, uid, stream), f"{uid}/secret")
     database.change("UPDATE streams SET secret = ? WHERE id = ?", (secret, stream))
 

@@ -11,8 +11,10 @@ what is published.
 from __future__ import annotations
 
 from bisect import bisect_right
+from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from fractions import Fraction
 from itertools import pairwise
 from typing import Any, Protocol
 
@@ -22,9 +24,11 @@ from numpy.typing import NDArray
 from fadecount.durations import UNITS, parse_duration
 from fadecount.errors import RemovedError, StoreError, bad_parameter
 from fadecount.mechanisms import ANNOUNCED, Blocks
+from fadecount.mechanisms.noise_law import quantiles
 from fadecount.mechanisms.views import Views, bounds_of_sums, half_widths_around, views_of
 from fadecount.streams.calendar import BlockCalendar
 from fadecount.streams.description import Description
+from fadecount.streams.discovery import KeyFigures, public_tick
 from fadecount.streams.figures import FigureRows
 from fadecount.streams.status import earliest_step
 from fadecount.streams.windows import WindowCalendar, window_ticks
@@ -44,16 +48,28 @@ class FigureSource(Protocol):
     def rows(self, level: int, stage: int, first_tick: int, end_tick: int) -> Iterator[FigureRows]:
         """The rows that hold blocks in these ticks, in order."""
 
+    def key_figures(self, stage: int, first_tick: int, end_tick: int) -> Iterator[KeyFigures]:
+        """The figures of hidden keys of the days that begin in these ticks, in order."""
+
 
 class FiguresInMemory:
     """Figures that are kept nowhere else, in the order in which they were made."""
 
     def __init__(self) -> None:
         self._rows: dict[tuple[int, int], list[FigureRows]] = {}
+        self._keys: list[KeyFigures] = []
 
-    def add(self, rows: FigureRows) -> None:
+    def add(self, rows: FigureRows | KeyFigures) -> None:
         """Keep rows; those of a level and stage come in order."""
-        self._rows.setdefault((rows.level, rows.stage), []).append(rows)
+        if isinstance(rows, KeyFigures):
+            self._keys.append(rows)
+        else:
+            self._rows.setdefault((rows.level, rows.stage), []).append(rows)
+
+    def key_figures(self, stage: int, first_tick: int, end_tick: int) -> Iterator[KeyFigures]:
+        for row in self._keys:
+            if row.stage == stage and first_tick <= row.first_tick < end_tick:
+                yield row
 
     def rows(self, level: int, stage: int, first_tick: int, end_tick: int) -> Iterator[FigureRows]:
         rows = self._rows.get((level, stage), [])
@@ -118,6 +134,70 @@ class Figures:
         return cls(
             **{name: np.concatenate([getattr(part, name) for part in parts]) for name in names}
         )
+
+
+@dataclass(frozen=True, slots=True, kw_only=True, eq=False)
+class KeyTable:
+    """Keys that appeared by themselves, one row for each day and key: noisy numbers of persons with
+    their 95 % intervals. Times are Unix seconds; ``appeared`` is when the key of that day was shown
+    first, ``published`` when this stage was.
+
+    An interval is that of the noise, whether or not the key is shown. A key that was shown with a
+    count near its threshold was helped by its noise: such counts lean high until the next stage.
+    """
+
+    starts: Numbers
+    ends: Numbers
+    keys: NDArray[np.object_]
+    stages: Numbers
+    values: Numbers
+    half_widths: Numbers
+    status: Numbers
+    published: Numbers
+    appeared: Numbers
+
+    def __len__(self) -> int:
+        return len(self.starts)
+
+    @classmethod
+    def joined(cls, parts: Sequence[KeyTable]) -> KeyTable:
+        """The rows of several tables, one after the other."""
+        nothing = np.zeros(0, dtype=np.int64)
+        return cls(
+            **{
+                name: np.concatenate([nothing, *(getattr(part, name) for part in parts)])
+                for name in cls.__slots__
+            }
+        )
+
+
+@dataclass(slots=True, kw_only=True)
+class Ranked:
+    """A key in a top list. ``days`` is on how many days it appeared: its value is the sum of these
+    (None: it is declared, and the value is of all days). ``close``: the intervals of this key and
+    of the next one overlap, so the two may be the other way round."""
+
+    key: str
+    value: int
+    around: int
+    days: int | None = None
+    close: bool = False
+
+    @property
+    def low(self) -> int:
+        """The lower end of the 95 % interval."""
+        return self.value - self.around
+
+    @property
+    def high(self) -> int:
+        """The upper end of the 95 % interval."""
+        return self.value + self.around
+
+
+def _half_widths(laws: Sequence[Sequence[tuple[float, int]]]) -> list[int]:
+    """Half widths of 95 % intervals of sums of figures of hidden keys: budgets, and how many."""
+    noises = [tuple((Fraction(1), epsilon, count) for epsilon, count in law) for law in laws]
+    return [int(each) for each in quantiles(noises, BETA)] if noises else []
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -306,11 +386,106 @@ class Published:
             part = slice(*np.searchsorted(slots.ends, out, side="right").tolist())
             yield self._of_level(level, slots.chosen(part), steps)
 
+    def discovered(
+        self,
+        *,
+        since: int | None = None,
+        until: int | None = None,
+        as_of: int | None = None,
+        news_since: int | None = None,
+    ) -> KeyTable:
+        """The keys that appeared by themselves on the days that begin in the ticks from ``since``
+        to before ``until``, each day at its latest stage. With ``news_since``, only what became
+        public with that tick or later.
+
+        Nothing tells a key that is still hidden from one that nobody brought.
+        """
+        days = [
+            self._day(figures)
+            for figures in self._key_figures(since, until, self._steps(as_of))
+            if news_since is None or self._public(figures[-1]) > news_since
+        ]
+        return KeyTable.joined(days)
+
+    def _key_figures(
+        self, since: int | None, until: int | None, steps: int
+    ) -> Iterator[list[KeyFigures]]:
+        """For each day the public figures of hidden keys, by stage."""
+        hidden, end = self.description.hidden, self.first_tick + steps
+        if hidden is None:
+            return
+        per, first = hidden.discovery.per, self.first_tick
+        if self.kept and per in self.description.levels:
+            first = self.kept[self.description.levels.index(per)]
+        span = max(first, since or first), end if until is None else min(end, until)
+        days: dict[int, list[KeyFigures]] = {}
+        for stage in range(len(hidden.discovery.stages)):
+            for figures in self.source.key_figures(stage, *span):
+                if self._public(figures) <= end:
+                    days.setdefault(figures.first_tick, []).append(figures)
+        yield from (days[day] for day in sorted(days))
+
+    def _public(self, figures: KeyFigures) -> int:
+        assert self.description.hidden is not None
+        return public_tick(self.description.hidden, figures)
+
+    def _day(self, figures: Sequence[KeyFigures]) -> KeyTable:
+        """The keys of a day at its latest stage, and when each was shown first."""
+        hidden, ticks, last = self.description.hidden, self.description.ticks, figures[-1]
+        assert hidden is not None
+        times = [ticks.start_seconds(self._public(each)) for each in figures]
+        appeared: dict[str, int] = {}
+        for each, time in zip(reversed(figures), reversed(times), strict=True):
+            appeared.update(dict.fromkeys(each.keys, time))
+        count, stages = len(last.keys), hidden.discovery.stages
+        status = FINAL if last.stage == len(stages) - 1 else min(last.stage, REVISED)
+        return KeyTable(
+            starts=np.full(count, ticks.start_seconds(last.first_tick)),
+            ends=np.full(count, ticks.start_seconds(last.end_tick)),
+            keys=np.array(last.keys, dtype=object),
+            stages=np.full(count, last.stage),
+            values=last.values,
+            half_widths=np.full(count, _half_widths([((stages[last.stage][1], 1),)])[0]),
+            status=np.full(count, status),
+            published=np.full(count, times[-1]),
+            appeared=np.array([appeared[key] for key in last.keys], dtype=np.int64),
+        )
+
+    def top(
+        self, *, since: int | None = None, until: int | None = None, as_of: int | None = None
+    ) -> list[Ranked]:
+        """The keys of the days that begin in the ticks from ``since`` to before ``until``, largest
+        first: those that are declared, and those that appeared, with the days on which they did."""
+        hidden, steps = self.description.hidden, self._steps(as_of)
+        end = self.first_tick + steps if until is None else until
+        ranked: list[Ranked] = []
+        declared = self.window(self.first_tick if since is None else since, end, as_of=as_of)
+        for at, key in enumerate(self.keys if len(declared) else ()):
+            if declared.known[0, at]:
+                around = int(declared.half_widths[0, at])
+                ranked.append(Ranked(key=key, value=int(declared.values[0, at]), around=around))
+        sums: dict[str, tuple[int, Counter[float]]] = {}
+        for *_, figures in self._key_figures(since, until, steps):
+            assert hidden is not None
+            epsilon = hidden.discovery.stages[figures.stage][1]
+            for key, value in zip(figures.keys, figures.values.tolist(), strict=True):
+                total, noises = sums.get(key, (0, Counter()))
+                noises[epsilon] += 1
+                sums[key] = total + value, noises
+        laws = [tuple(sorted(noises.items())) for _, noises in sums.values()]
+        for (key, (value, noises)), around in zip(sums.items(), _half_widths(laws), strict=True):
+            ranked.append(Ranked(key=key, value=value, around=around, days=noises.total()))
+        ranked.sort(key=lambda each: (-each.value, each.key))
+        for above, below in pairwise(ranked):
+            above.close = above.low <= below.high
+        return ranked
+
     @property
     def default_per(self) -> str:
         """What people read first: days, or the largest blocks below a day; the running totals of
-        other mechanisms."""
-        return default_per(self.description.levels)
+        other mechanisms. Where keys appear by themselves, the days in which they do."""
+        hidden = self.description.hidden
+        return default_per(self.description.levels) if hidden is None else hidden.discovery.per
 
     # Slots
     # --------------------------------------------------------------------------------------------
@@ -739,7 +914,13 @@ def require_level(description: Description, per: str) -> int:
 def loss_steps(description: Description) -> list[tuple[int, str]]:
     """The ages in ticks at which the loss of a stream grows, with what causes it; of a smooth curve
     some ages."""
-    mechanism = description.mechanism
+    mechanism, hidden = description.mechanism, description.hidden
+    if hidden is not None:
+        causes = dict(loss_steps(replace(description, hidden=None)))
+        for number, (lag, _) in enumerate(hidden.discovery.stages, start=1):
+            text = f"keys that appear, stage {number}"
+            causes[lag] = f"{causes[lag]}; {text}" if lag in causes else text
+        return sorted(causes.items())
     if not isinstance(mechanism, Blocks):
         seconds = description.ticks.tick_seconds
         lengths = [UNITS[unit] for unit in ("h", "d", "w", "mo", "y")] + [10 * UNITS["y"]]

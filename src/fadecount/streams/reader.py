@@ -8,7 +8,8 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Self
 
 from fadecount.streams.database import Database, require_format
-from fadecount.streams.figures import FigureRows, read_figures
+from fadecount.streams.discovery import KeyFigures
+from fadecount.streams.figures import FigureRows, read_figures, read_key_figures
 from fadecount.streams.published import Published
 from fadecount.streams.sqlite import SQLiteDatabase
 from fadecount.streams.status import (
@@ -163,3 +164,6 @@ class _Rows:
 
     def rows(self, level: int, stage: int, first_tick: int, end_tick: int) -> Iterator[FigureRows]:
         return read_figures(self._database, self._stream, level, stage, first_tick, end_tick)
+
+    def key_figures(self, stage: int, first_tick: int, end_tick: int) -> Iterator[KeyFigures]:
+        return read_key_figures(self._database, self._stream, stage, first_tick, end_tick)

@@ -19,6 +19,7 @@ import numpy as np
 from fadecount.mechanisms import ANNOUNCED, Blocks
 from fadecount.streams.audit_log import Act
 from fadecount.streams.database import Database
+from fadecount.streams.discovery import DISCOVERED
 from fadecount.streams.figures import CELLS, FigureRows, read_figures, write_figures
 from fadecount.streams.status import Status
 
@@ -68,10 +69,14 @@ def first_ticks_to_keep(status: Status) -> tuple[int, ...]:
     if not isinstance(mechanism, Blocks) or calendar is None:
         return (cut,) if cut - now[0] >= pace else now
     cuts = []
+    hidden = status.description.hidden
     for level, kept in enumerate(now):
         wanted = kept
         if level + 1 < len(mechanism.levels):
-            out = last + 1 - first - mechanism.levels[level + 1].stages[-1].lag
+            lag = mechanism.levels[level + 1].stages[-1].lag
+            if hidden is not None and _days_of_keys(status, level):
+                lag = max(lag, hidden.discovery.stages[-1][0])
+            out = last + 1 - first - lag
             wanted = calendar.frontier(level + 1, min(cut - first, max(0, out)))
             for void, end in status.voids:
                 if void == level + 1 and end <= wanted and _stands_for(status, void, end):
@@ -129,6 +134,9 @@ def remove_some(context: Context, status: Status, cuts: tuple[int, ...]) -> None
             )
             # the part of the last row that stays
             write_figures(database, [(status.id, _from(each, cut, status)) for each in crossing])
+        if _days_of_keys(status, level):
+            sql = "DELETE FROM figures WHERE stream = ? AND level = ? AND first_tick < ?"
+            database.change(sql, (status.id, DISCOVERED, cut))
         kept[level] = cut
         database.change("UPDATE streams SET kept = ? WHERE id = ?", (json.dumps(kept), status.id))
         if cut == cuts[level]:
@@ -136,6 +144,13 @@ def remove_some(context: Context, status: Status, cuts: tuple[int, ...]) -> None
             context.audit_log.record(
                 Act.RELEASES_REMOVED, status.description.name, level=level, before=before
             )
+
+
+def _days_of_keys(status: Status, level: int) -> bool:
+    """Whether figures of keys that appeared by themselves are kept as long as those of a level:
+    that of their own length."""
+    hidden, levels = status.description.hidden, status.description.levels
+    return hidden is not None and bool(levels) and levels[level] == hidden.discovery.per
 
 
 def _stored_with(mechanism: object, level: int) -> list[tuple[int, int]]:

@@ -308,7 +308,7 @@ def _noise_body(noise: NDArray[np.int64]) -> bytes:
 
 
 def _noise(body: bytes, shape: tuple[int, int]) -> NDArray[np.int64]:
-    size = len(body) // (shape[0] * shape[1])
+    size = len(body) // (shape[0] * shape[1]) if shape[1] else 8
     return np.frombuffer(body, dtype=f"<i{size}").astype(np.int64).reshape(shape)
 
 

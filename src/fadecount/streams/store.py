@@ -16,6 +16,7 @@ from fadecount.noise import unpredictable
 from fadecount.streams.audit_log import Act, AuditLog
 from fadecount.streams.database import FORMAT, STREAM_TABLES, placeholders, require_format
 from fadecount.streams.description import ONLY_KEY, Description, checked_keys
+from fadecount.streams.discovery import HiddenKeys
 from fadecount.streams.embargo import reseal_embargo
 from fadecount.streams.fence import (
     Fence,
@@ -104,7 +105,10 @@ class Store:
         ``retain_seconds`` is how long its releases are kept (see :meth:`retain`); by default for
         ever.
         """
-        names = checked_keys(keys)
+        names = checked_keys(keys, none=description.hidden is not None)
+        hidden = description.hidden
+        if hidden is not None and hidden.other not in (None, *names):
+            raise bad_parameter("other", hidden.other, "one of the declared keys", "declare it")
         check_retention(description, retain_seconds)
         name, group = description.name, description.group
         # another process may be creating the same one, or another one of the same group
@@ -183,7 +187,8 @@ class Store:
                 list(row.values()),
             )
             status = read_status(database, name)
-            write_keys(database, status.id, 0, names)
+            if names:
+                write_keys(database, status.id, 0, names)
             state = StoredState(database, context.seal, status)
             state.save(new_machine(description.mechanism, len(names)))
             state.keys = tuple(names)
@@ -243,14 +248,15 @@ class Store:
         group: Group | None = None,
         start_tick: int | None = None,
         planned: PlannedUnit | None = None,
+        hidden: HiddenKeys | None = None,
     ) -> Stream:
         """The stream of that name, for writing: the existing one, if it matches the arguments, or a
         new one.
 
         ``mechanism`` is the promise for one ``unit``: a new stream runs ``unit.scaled(mechanism)``;
-        ``planned`` is the unit of the plan that it comes from. It may be left out for
-        an existing stream, and so may its ``group``. A mechanism, tick, unit or group that differs
-        from the stream's own is refused.
+        ``planned`` is the unit of the plan that it comes from. It may be left out for an existing
+        stream, and so may its ``group`` and its ``hidden`` keys. What differs from the stream's own
+        is refused.
         ``keys`` must begin with those declared so far; new ones are declared. ``start_tick`` is for
         a new stream.
         """
@@ -269,10 +275,11 @@ class Store:
                     " and must not depend on its first event"
                 )
             description = Description(
-                name=name, mechanism=mechanism, ticks=tick, unit=unit, group=group
+                name=name, mechanism=mechanism, ticks=tick, unit=unit, group=group, hidden=hidden
             )
             return self.create(description, keys=names, start_tick=start_tick)
-        _check_same(read_status(self._database, name).description, tick, mechanism, unit, group)
+        described = read_status(self._database, name).description
+        _check_same(described, tick, mechanism, unit, group, hidden)
         stream = self.open(name)
         known = stream.keys
         if names[: len(known)] != known:
@@ -390,6 +397,7 @@ def _check_same(
     mechanism: Mechanism | None,
     unit: Unit,
     group: Group | None,
+    hidden: HiddenKeys | None,
 ) -> None:
     """Refuse arguments that differ from what the stream was created with: its losses would not be
     the stated ones."""
@@ -406,6 +414,7 @@ def _check_same(
     for what, same in (
         ("mechanism", mechanism in (None, description.mechanism)),
         ("group", group in groups),
+        ("discovery", hidden in (None, description.hidden)),
     ):
         if not same:
             raise ParameterError(

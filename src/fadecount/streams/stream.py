@@ -22,9 +22,11 @@ from fadecount.streams.audit_log import Act, AuditLog
 from fadecount.streams.clock import ClockState, read_clock
 from fadecount.streams.database import Checkpoints, Database
 from fadecount.streams.description import checked_keys
+from fadecount.streams.discovery import Counts, KeyFigures, public_tick
 from fadecount.streams.embargo import hold_back, next_public_tick, take_public
 from fadecount.streams.fence import Fence, publish, recover
 from fadecount.streams.figures import CELLS, Closed, FigureRows, write_figures
+from fadecount.streams.hidden import add_counts, drawn, take_hidden
 from fadecount.streams.inputs import (
     Intake,
     Noted,
@@ -93,7 +95,8 @@ class Stream(Intake):
 
     def declare(self, names: Iterable[str]) -> None:
         """Declare more keys, all or none of them. They begin at zero, with noise of the same law as
-        the others; in a stream of blocks with the next block of each level."""
+        the others; in a stream of blocks with the next block of each level. What was hidden of them
+        in the open day is destroyed: no event counts both ways."""
         context = self._context
         with self._changing() as (machine, state):
             new = checked_keys(names, frozenset(state.keys))
@@ -102,6 +105,8 @@ class Stream(Intake):
             with context.database.transaction():
                 self._check_unchanged(status)
                 write_keys(context.database, status.id, known, new, status.steps)
+                if status.description.hidden is not None:
+                    self._join_hidden(status.description.block_of(status.last_tick + 1), new)
                 if isinstance(machine, FigureMaker):
                     machine.width += len(new)
                 else:
@@ -160,6 +165,7 @@ class Stream(Intake):
         *,
         noted: int | None = None,
         persons: Mapping[Noted, int] | None = None,
+        hidden: Counts | None = None,
     ) -> Iterator[Closed]:
         """Close all ticks before ``first_tick``, which are empty, and one more for each row of
         counts in ``inputs``. Events that were added count in the first tick closed here.
@@ -171,8 +177,9 @@ class Stream(Intake):
         nothing. Where persons are protected, ``noted`` is :attr:`persons_noted` from before the
         inputs were capped. If events of persons were accepted since, the cap would not hold, and an
         ``InputError`` is raised. Where the unit is a day, ``persons`` says how many events of each
-        person (by digest) the inputs hold in the day that stays open; the inputs must then end with
-        that day's ticks and hold no other day's.
+        person (by digest) the inputs hold in the day that stays open, and ``hidden`` how many
+        persons brought which hidden keys that day; the inputs must then end with that day's ticks
+        and hold no other day's.
         """
         begin = self.open_tick
         _check_inputs(inputs, self._status.width)
@@ -187,7 +194,9 @@ class Stream(Intake):
                 f"gap must be at most {LARGEST_GAP} empty ticks, got {gap}; check the clock and the"
                 " times"
             )
-        yield from self._release(first_tick, inputs, noted, persons)
+        if hidden is not None:
+            hidden = self._sampled(self.description.block_of(first_tick), hidden)
+        yield from self._release(first_tick, inputs, noted, persons, hidden)
 
     def _release(
         self,
@@ -195,13 +204,14 @@ class Stream(Intake):
         inputs: NDArray[np.int64],
         noted: int | None,
         persons: Mapping[Noted, int] | None = None,
+        hidden: Counts | None = None,
     ) -> Iterator[Closed]:
         begin, end, width = self.open_tick, first_tick + len(inputs), self._status.width
-        size = max(1, CELLS // width) if persons is None else end - begin
+        size = max(1, CELLS // max(1, width)) if persons is None else end - begin
         while begin < end:
             count = min(size, end - begin)
             rows = _rows_from(inputs, first_tick, begin, (count, width))
-            yield self._close(begin, rows, noted, persons)
+            yield self._close(begin, rows, noted, persons, hidden)
             begin += count
             noted = None if noted is None else 0
 
@@ -211,8 +221,10 @@ class Stream(Intake):
         rows: NDArray[np.int64],
         noted: int | None,
         persons: Mapping[Noted, int] | None = None,
+        hidden: Counts | None = None,
     ) -> Closed:
-        (outcome,) = _close_together([_Closing(self, first, rows, persons or {})], noted)
+        closing = _Closing(self, first, rows, persons or {}, hidden or {})
+        (outcome,) = _close_together([closing], noted)
         if isinstance(outcome, FenceError):
             raise outcome
         if self.leaves_old_rows(outcome):
@@ -339,6 +351,7 @@ class _Closing:
     first: int
     rows: NDArray[np.int64]
     persons: Mapping[Noted, int] = field(default_factory=dict)
+    hidden: Counts = field(default_factory=dict)
 
 
 def _close_together(
@@ -410,9 +423,12 @@ def _draw_and_store(
         add_up(counts, slice(1), each.rows[:1])
         if len(each.rows) > 1:
             counts = np.concatenate([counts, each.rows[1:]])
-        figures = _figures(context, machine, state, status, each.first, counts)
+        found = _key_figures(context, each, status)
+        figures, appeared = _figures(context, machine, state, status, each.first, counts, found)
         last = each.first + len(each.rows) - 1
-        closed.append(Closed(first_tick=each.first, last_tick=last, figures=figures))
+        closed.append(
+            Closed(first_tick=each.first, last_tick=last, figures=figures, appeared=appeared)
+        )
         checkpoint("noise drawn")
     for at, (machine, state) in enumerate(loaded):
         changes.append(state.changes(machine))
@@ -427,7 +443,7 @@ def _draw_and_store(
         [
             (status.id, figure)
             for status, each in zip(before, closed, strict=True)
-            for figure in each.figures
+            for figure in each.everything
         ],
     )
     checkpoint("figures written")
@@ -441,19 +457,48 @@ def _figures(
     after: Status,
     first: int,
     counts: NDArray[np.int64],
-) -> tuple[FigureRows, ...]:
+    found: Sequence[tuple[int, KeyFigures]],
+) -> tuple[tuple[FigureRows, ...], tuple[KeyFigures, ...]]:
     """Count the ticks from ``first`` on. Returns the figures that become public with them: of
-    blocks that end now, and from the embargo. Those that are not public yet are stored under
-    embargo."""
+    blocks that end now, of hidden keys that were ``found``, and from the embargo. Those that are
+    not public yet are stored under embargo."""
     database, end = context.database, first + len(counts)
     public, waiting = count_ticks(machine, counts, first, after.description.ticks, after.calendar)
     due = state.next_public is not None and state.next_public <= end
-    if due:
-        public = take_public(database, context.seal, after, end) + public
-    hold_back(database, context.seal, after, waiting)
-    if due or waiting:
+    taken = take_public(database, context.seal, after, end) if due else []
+    later: list[tuple[int, FigureRows | KeyFigures]] = [*waiting]
+    later.extend(each for each in found if each[0] > end)
+    hold_back(database, context.seal, after, later)
+    if due or later:
         state.next_public = next_public_tick(database, after.id)
-    return tuple(public)
+    taken += [each for tick, each in found if tick <= end]
+    appeared = tuple(each for each in taken if isinstance(each, KeyFigures))
+    return (*(each for each in taken if isinstance(each, FigureRows)), *public), appeared
+
+
+def _key_figures(
+    context: Context, closing: _Closing, after: Status
+) -> list[tuple[int, KeyFigures]]:
+    """The figures of hidden keys of the days that end with some ticks, each with the end of the
+    tick with which it becomes public. The keys of a day that stays open are stored."""
+    description, hidden = after.description, after.description.hidden
+    if hidden is None:
+        return []
+    first, end = (description.block_of(tick) for tick in (closing.first, after.last_tick + 1))
+    if first == end:
+        if closing.hidden:
+            closing.stream.store_hidden(end, closing.hidden)
+        return []
+    taken = take_hidden(context.database, context.seal, after.uid, after.id, end)
+    add_counts(taken.setdefault(first, {}), closing.hidden.items())
+    found = []
+    for day in range(first, end):
+        ticks = description.ticks_of(day)
+        ticks = range(max(ticks.start, after.first_tick), ticks.stop)
+        figures = drawn(hidden, day, ticks, taken.get(day, {}), context.noise)
+        found += [(public_tick(hidden, each), each) for each in figures]
+    context.checkpoint("keys drawn")
+    return found
 
 
 def _check_inputs(inputs: NDArray[np.int64], width: int) -> None:

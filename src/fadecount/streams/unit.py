@@ -174,12 +174,13 @@ class Unit:
 
         They are noted in ``counted``, which holds that tick only: it maps a person to a number of
         events or, where the unit has several keys, to a number of keys, and ``(person, key)`` to a
-        number of events. The decision depends on earlier events of the same person only. It takes
-        as long for a million events as for one.
+        number of events. Under a hidden key, which is given as text, a person counts once. The
+        decision depends on earlier events of the same person only. It takes as long for a million
+        events as for one.
         """
         place = person if self.keys == 1 else (person, key)
         before = counted.get(place, 0)
-        taken = min(events, self.events - before)
+        taken = min(events, (1 if isinstance(key, str) else self.events) - before)
         if taken <= 0:
             return 0
         if self.keys > 1 and not before:

@@ -1,0 +1,134 @@
+"""Keys that appear by themselves (partition selection): what is public of them, and their figures.
+
+A figure holds all keys of a day that are shown by its stage, sorted by their bytes. It is a row of
+``figures`` of the level ``DISCOVERED``; there is one for each day and stage, with or without keys.
+How keys are hidden until then: streams/hidden.py.
+"""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from fadecount.checks import require_integer, require_real
+from fadecount.errors import bad_parameter
+from fadecount.mechanisms import Discovery
+
+DISCOVERED = -1
+"""The level of the figures of hidden keys."""
+LONGEST_KEY = 200
+MOST_KEYS = 1 << 24
+
+Numbers = NDArray[np.int64]
+Counts = Mapping[str, int]
+"""How many persons brought each key."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class HiddenKeys:
+    """What a stream does with events under undeclared keys; public and fixed.
+
+    They are hidden, and appear by ``discovery``. With ``other``, each counts under that declared
+    key too, and the losses of both add up. Of all keys, only the part ``sample`` can appear, chosen
+    at random for each day before it begins: it bounds the store if somebody sends ever new keys.
+    More than ``most`` keys in one day stop the stream.
+    """
+
+    discovery: Discovery
+    other: str | None = None
+    sample: float = 1.0
+    most: int = MOST_KEYS
+
+    def __post_init__(self) -> None:
+        if not isinstance(self.discovery, Discovery):
+            example = "such as fadecount.Discovery('1d', ((0, 1.0),), 1e-9)"
+            raise bad_parameter("discovery", self.discovery, "a fadecount.Discovery", example)
+        remedy = "it is the part of all keys that can appear"
+        require_real("sample", self.sample, low=1e-9, high=1.0, open_ends=False, remedy=remedy)
+        remedy = "it is how many hidden keys a day may have"
+        require_integer("most", self.most, minimum=1, maximum=MOST_KEYS, remedy=remedy)
+
+    def samples(self, key: str, secret: bytes) -> bool:
+        """Whether a key is in the sample of the day whose secret this is."""
+        if self.sample == 1.0:
+            return True
+        drawn = hashlib.blake2b(key.encode(), key=secret, digest_size=8, person=b"sample").digest()
+        return int.from_bytes(drawn) < self.sample * 2.0**64
+
+    def sampled(self, counts: Counts, secret: bytes) -> Counts:
+        """Those of the keys that are in the sample."""
+        if self.sample == 1.0:
+            return counts
+        return {key: number for key, number in counts.items() if self.samples(key, secret)}
+
+    def to_json(self) -> dict[str, Any]:
+        """The fields, for JSON."""
+        fields = {"other": self.other, "sample": self.sample, "most": self.most}
+        return {"discovery": self.discovery.to_json(), **fields}
+
+    @classmethod
+    def from_json(cls, fields: Mapping[str, Any]) -> HiddenKeys:
+        """Those with these fields, checked."""
+        return cls(**{**fields, "discovery": Discovery.from_json(fields["discovery"])})
+
+    @property
+    def slot(self) -> str:
+        """Day or month: how long keys are hidden at least."""
+        return "day" if self.discovery.per == "1d" else "month"
+
+    def exception(self, histories: int = 1) -> str:
+        """The chance and what it means, as the end of a sentence about a loss."""
+        chance, slot = self.discovery.delta * histories, self.slot
+        return (
+            f"except with a chance of {chance:g} a {slot}, with which a key appears that nobody"
+            f" else brought that {slot}"
+        )
+
+
+def can_be_key(text: object) -> bool:
+    """Whether a key may have this name. It is judged by itself."""
+    return isinstance(text, str) and 1 <= len(text) <= LONGEST_KEY and text.isprintable()
+
+
+@dataclass(frozen=True, slots=True, kw_only=True, eq=False)
+class KeyFigures:
+    """The keys that are shown by a stage, of the day of these ticks, sorted, with their noisy
+    counts of persons."""
+
+    stage: int
+    first_tick: int
+    end_tick: int
+    keys: Sequence[str]
+    values: Numbers
+    level: int = field(default=DISCOVERED, init=False)
+
+    @property
+    def body(self) -> bytes:
+        """Keys and values as they are stored."""
+        return packed(self.keys, self.values)
+
+
+def packed(keys: Sequence[str], numbers: Numbers, size: int = 0) -> bytes:
+    """Keys with a number each, in at least so many bytes."""
+    names = "\n".join(keys).encode()
+    head = np.array([len(keys), len(names)], dtype="<i8").tobytes()
+    return (head + numbers.astype("<i8").tobytes() + names).ljust(size, b"\0")
+
+
+def unpacked(body: bytes) -> tuple[list[str], Numbers]:
+    """The keys and numbers of :func:`packed`."""
+    count, length = np.frombuffer(body, dtype="<i8", count=2).tolist()
+    numbers = np.frombuffer(body, dtype="<i8", count=count, offset=16).astype(np.int64)
+    begin = 16 + 8 * count
+    names = body[begin : begin + length].decode()
+    return names.split("\n") if count else [], numbers
+
+
+def public_tick(hidden: HiddenKeys, figures: KeyFigures) -> int:
+    """The end of the tick with which a figure becomes public."""
+    return figures.end_tick + hidden.discovery.stages[figures.stage][0]

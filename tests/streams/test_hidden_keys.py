@@ -1,0 +1,482 @@
+"""Keys that appear by themselves in durable streams: when they appear, what is stored of them until
+then, and what is destroyed."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+
+import fadecount as fc
+from fadecount.errors import InputError, ParameterError, StoreError
+from fadecount.streams import Batch, Description, Reader, Sealed, Stream, Unit, inputs, sqlite
+from fadecount.streams.audit_log import AuditLog
+from fadecount.streams.backup import make_backup
+from fadecount.streams.discovery import DISCOVERED, HiddenKeys, packed, unpacked
+from fadecount.streams.hidden import SMALLEST_CLASS
+from tests.streams.backends import Backend, SQLiteBackend
+from tests.streams.hidden_keys import (
+    DAYS,
+    DISCOVERY,
+    FIRST,
+    HOURS,
+    ScriptedNoise,
+    bring,
+    create,
+    describe,
+    shown,
+)
+from tests.streams.test_destruction import bytes_of
+
+
+def published(backend: Backend) -> list[tuple[int, str, int, int]]:
+    with backend.reader() as reader:
+        return shown(reader.stream("pages").discovered())
+
+
+def test_a_key_appears_at_the_stage_whose_threshold_it_passes(backend: Backend) -> None:
+    with backend.open(noise=ScriptedNoise([0], [0])) as store:  # type: ignore[arg-type]
+        stream = create(store)
+        bring(stream, "many", range(30))
+        bring(stream, "some", range(30, 45))
+        bring(stream, "few", range(45, 53))
+        stream.close_through(FIRST + 22)
+        assert not published(backend)
+        (closed,) = stream.close_through(FIRST + 23)
+        assert [list(each.keys) for each in closed.appeared] == [["many"]]
+        assert published(backend) == [(0, "many", 0, 30)]
+        assert not backend.query("SELECT * FROM hidden")
+        stream.close_through(FIRST + 23 + 29)
+        assert published(backend) == [(0, "many", 0, 30)]
+        stream.close_through(FIRST + 23 + 30)
+        assert published(backend) == [(0, "many", 1, 30), (0, "some", 1, 15)]
+    with backend.reader() as reader:
+        table = reader.stream("pages").discovered()
+        day, lag = 24 * 3600, 30 * 3600
+        assert (table.appeared - table.starts).tolist() == [day, day + lag]
+        assert (table.published - table.ends).tolist() == [lag, lag]
+        assert table.half_widths.tolist() == [1, 1], "95 % of the noise of the last stage"
+        before = reader.stream("pages").discovered(as_of=FIRST + 24)
+        assert shown(before) == [(0, "many", 0, 30)], "as it was shown then"
+        assert before.half_widths.tolist() == [3]
+
+
+def test_noise_decides_and_what_was_shown_stays_shown(backend: Backend) -> None:
+    """The coarse value has both noises; the sharp one that of the last stage alone."""
+    noise = ScriptedNoise([14, 10, 20, -30], [2, -3, -18, 0])
+    with backend.open(noise=noise) as store:  # type: ignore[arg-type]
+        stream = create(store)
+        bring(stream, "passes by noise", range(10))  # 26, then 12
+        bring(stream, "misses by noise", range(10, 24))  # 21, then 11
+        bring(stream, "vanishes never", range(24, 44))  # 22, then 2
+        bring(stream, "hidden at first", range(44, 75))  # 1, then 31
+        stream.close_through(FIRST + 23)
+        assert published(backend) == [(0, "passes by noise", 0, 26), (0, "vanishes never", 0, 22)]
+        stream.close_through(FIRST + 60)
+        assert published(backend) == [
+            (0, "hidden at first", 1, 31),
+            (0, "misses by noise", 1, 11),
+            (0, "passes by noise", 1, 12),
+            (0, "vanishes never", 1, 2),
+        ]
+
+
+def test_keys_are_sorted_by_their_bytes_whatever_their_order(backend: Backend) -> None:
+    names = ["é", "z", "a\u00df", "B", "\U0001f600", "中", "a b"]
+    with backend.open(noise=ScriptedNoise([40], [0])) as store:  # type: ignore[arg-type]
+        stream = create(store)
+        for at, name in enumerate(names):
+            bring(stream, name, [at])
+        stream.close_through(FIRST + 23)
+    found = [key for _, key, _, _ in published(backend)]
+    assert found == sorted(names, key=str.encode) and found != sorted(names, key=str.lower)
+
+
+def test_each_day_is_its_own_and_empty_days_show_nothing(backend: Backend) -> None:
+    with backend.open(noise=ScriptedNoise([0], [0])) as store:  # type: ignore[arg-type]
+        stream = create(store)
+        bring(stream, "a", range(25))
+        stream.close_through(FIRST + 24 * 3)  # days without events among them
+        bring(stream, "a", range(26))
+        stream.close_through(FIRST + 24 * 4)
+    assert published(backend) == [(0, "a", 1, 25), (3, "a", 0, 26)]
+    rows = backend.query("SELECT stage, COUNT(*) FROM figures WHERE level = -1 GROUP BY stage")
+    assert sorted(rows) == [(0, 4), (1, 2)], "a figure for each day, with or without keys"
+
+
+def test_months_are_those_of_the_calendar(backend: Backend) -> None:
+    """Each person counts once a month; the stream begins in the middle of one."""
+    months = fc.Discovery("1mo", ((0, 1.0), (30, 3.0)), 1e-9)
+    described = replace(
+        describe(discovery=replace(DISCOVERY)),
+        unit=Unit(of="person", per="1mo"),
+        hidden=HiddenKeys(discovery=months),
+    )
+    with backend.open(noise=ScriptedNoise([0], [0])) as store:  # type: ignore[arg-type]
+        stream = create(store, described)  # 2024-10-04
+        for day in (0, 3, 27):
+            stream.close_through(FIRST + 24 * day - 1)
+            bring(stream, "a", range(20))
+            bring(stream, "a", range(20 + day, 30 + day))
+        stream.close_through(FIRST + 24 * 28 - 1)
+        assert published(backend) == [(0, "a", 0, 43)], "20, and 10, 3 and 10 more"
+        stream.close_through(FIRST + 24 * 60)
+    assert published(backend) == [(0, "a", 1, 43)]
+
+
+class TestPersons:
+    def test_a_person_counts_once_under_a_key(self, backend: Backend) -> None:
+        with backend.open(noise=ScriptedNoise([40], [0])) as store:  # type: ignore[arg-type]
+            stream = create(store, describe(keys=3, events=5, discovery=replace(DISCOVERY, keys=3)))
+            for hour in range(4):
+                stream.add({"a": 9, "b": 1}, person="one")
+                stream.add({"a": 1}, person="two")
+                stream.close_through(FIRST + hour)
+            stream.close_through(FIRST + 60)
+        assert published(backend) == [(0, "a", 1, 2), (0, "b", 1, 1)]
+
+    def test_the_first_keys_of_a_person_count(self, backend: Backend) -> None:
+        """Declared and hidden ones alike: the cap is one."""
+        with backend.open(noise=ScriptedNoise([40], [0])) as store:  # type: ignore[arg-type]
+            described = describe(keys=2, discovery=replace(DISCOVERY, keys=2))
+            stream = create(store, described, ["home"])
+            for key in ("first", "home", "third"):
+                stream.add({key: 1}, person="one")
+            for key in ("a", "b", "home"):
+                stream.add({key: 1}, person="two")
+            stream.close_through(FIRST + 60)
+            days = store.reader().stream("pages").figures("1d").values[0]
+        assert [key for _, key, _, _ in published(backend)] == ["a", "b", "first"]
+        assert days.tolist() == [1]
+
+    def test_other_counts_them_too(self, backend: Backend) -> None:
+        with backend.open(noise=ScriptedNoise([0], [0])) as store:  # type: ignore[arg-type]
+            stream = create(store, describe(other="other"), ["home", "other"])
+            bring(stream, "a", range(25))
+            bring(stream, "b", range(25, 30))
+            bring(stream, "home", range(30, 37))
+            stream.close_through(FIRST + 23)
+            days = store.reader().stream("pages").figures("1d").values[0]
+        assert days.tolist() == [7, 30]
+        assert published(backend) == [(0, "a", 0, 25)]
+
+
+class TestDeclaring:
+    def test_what_was_hidden_that_day_is_destroyed(self, backend: Backend) -> None:
+        with backend.open(noise=ScriptedNoise([40], [0])) as store:  # type: ignore[arg-type]
+            stream = create(store)
+            bring(stream, "a", range(3))
+            bring(stream, "b", range(3, 5))
+            stream.close_through(FIRST + 4)
+            stream.declare(["a"])
+            bring(stream, "a", range(5, 9))
+            stream.close_through(FIRST + 24 + 3)
+            bring(stream, "a", range(11))
+            stream.close_through(FIRST + 48)
+            figures = store.reader().stream("pages").figures("1d")
+        assert [row[:2] for row in published(backend)] == [(0, "b")]
+        assert figures.known[:2].tolist() == [[False], [True]], "from the next day on"
+        assert figures.values[1].tolist() == [11]
+
+    def test_another_process_learns_of_it(self, backend: Backend) -> None:
+        with backend.open(noise=ScriptedNoise([40], [0])) as store:  # type: ignore[arg-type]
+            stream = create(store)
+            intake = store.intake("pages")
+            intake.add({"a": 1}, person="one")
+            stream.close_through(FIRST + 23)
+            stream.declare(["a"])
+            intake.add({"a": 1}, person="one")
+            stream.close_through(FIRST + 24)
+            hours = store.reader().stream("pages").figures("1h", since=FIRST + 24)
+        assert hours.values.tolist() == [[1]]
+
+
+class TestTheOpenDay:
+    def test_rows_are_joined_and_nothing_is_lost(
+        self, backend: Backend, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        monkeypatch.setattr(inputs, "FOLD_BYTES", 300)
+        with backend.open(noise=ScriptedNoise([90], [0])) as store:  # type: ignore[arg-type]
+            stream = create(store)
+            for person in range(60):
+                stream.add({f"key {person % 20}": 1}, person=f"{person}")
+            assert len(backend.query("SELECT id FROM hidden")) < 30
+            stream.close_through(FIRST + 23)
+        expected = sorted(f"key {each}" for each in range(20))
+        assert published(backend) == [(0, key, 0, 93) for key in expected]
+
+    def test_a_batch_counts_once(self, backend: Backend) -> None:
+        with backend.open(noise=ScriptedNoise([40], [0])) as store:  # type: ignore[arg-type]
+            stream = create(store)
+            batch = Batch(counts={"a": 1}, id="x", person="one")
+            assert stream.add_many([batch, batch]) == [True, False]
+            assert stream.add_many([batch]) == [False]
+            stream.close_through(FIRST + 23)
+        assert published(backend) == [(0, "a", 0, 41)]
+
+    @pytest.mark.parametrize("key", ["", "x" * 201, "a\nb", "\x00", "\ud800"])
+    def test_a_text_that_no_key_can_have_is_refused(self, tmp_path: Path, key: str) -> None:
+        with SQLiteBackend(tmp_path).open() as store:
+            stream = create(store)
+            with pytest.raises(InputError, match="key must be 1 to 200 printable"):
+                stream.add({"good": 1, key: 1}, person="one")
+            assert not store._database.query("SELECT 1 FROM hidden")
+
+    def test_a_full_table_stops_the_stream(
+        self, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        monkeypatch.setattr(inputs, "FOLD_BYTES", 1 << 30)
+        with SQLiteBackend(tmp_path).open() as store:
+            stream = create(store, describe(most=3))
+            for person in range(4):
+                bring(stream, f"{person}", [person])
+            for _ in range(2):
+                with pytest.raises(StoreError, match="at most 3; the stream stops"):
+                    stream.close_through(FIRST + 23)
+            monkeypatch.setattr(inputs, "FOLD_BYTES", 10)
+            with pytest.raises(StoreError, match="at most 3; the stream stops"):
+                store.intake("pages").add({"4": 1}, person="x")
+
+    def test_a_sample_is_fixed_for_the_day(self, backend: Backend) -> None:
+        with backend.open(noise=ScriptedNoise([40], [0])) as store:  # type: ignore[arg-type]
+            stream = create(store, describe(sample=0.5))
+            for day in range(2):
+                brought = [Batch(counts={f"{at % 60}": 1}, person=f"{at}") for at in range(120)]
+                stream.add_many(brought)
+                stream.close_through(FIRST + 24 * day + 23)
+        found = published(backend)
+        for day in range(2):
+            values = [value for each, _, _, value in found if each == day]
+            assert 8 < len(values) < 52 and set(values) == {42}, "whole keys, about half of them"
+        first, second = ({key for day, key, _, _ in found if day == each} for each in (0, 1))
+        assert first != second
+
+
+class TestRefusals:
+    @pytest.mark.parametrize(
+        ("unit", "words"),
+        [
+            (Unit(), "one person's day where keys appear by themselves"),
+            (Unit(of="person"), "would publish it"),
+            (Unit(of="person", per="1d", events=2), "distinct persons are counted"),
+            (Unit(of="person", per="1d", amount=2), "distinct persons are counted"),
+            (Unit(of="person", per="1d", keys=2), "keys of the unit must be 1"),
+        ],
+    )
+    def test_units(self, unit: Unit, words: str) -> None:
+        with pytest.raises(ParameterError, match=words):
+            replace(describe(), unit=unit)
+
+    def test_the_rest(self, tmp_path: Path) -> None:
+        with pytest.raises(ParameterError, match="one of pure loss"):
+            replace(
+                describe(),
+                mechanism=fc.Gaussian(sigma=16.0, half_lives=(32, 1), weights=(0.01, 0.25, 0.74)),
+            )
+        for wrong in ({"sample": 0.0}, {"sample": 1.5}, {"most": 0}, {"discovery": DAYS}):
+            with pytest.raises(ParameterError, match=next(iter(wrong))):
+                HiddenKeys(**{"discovery": DISCOVERY, **wrong})  # type: ignore[arg-type]
+        months = HiddenKeys(discovery=fc.Discovery("1mo", ((0, 1.0),), 1e-6))
+        with pytest.raises(ParameterError, match="unit must be one person's month"):
+            replace(describe(), hidden=months)
+        with SQLiteBackend(tmp_path).open() as store:
+            with pytest.raises(ParameterError, match="other must be one of the declared"):
+                create(store, describe(other="other"))
+            create(store)
+            asked = {"tick": HOURS, "unit": describe().unit, "keys": ()}
+            with pytest.raises(ParameterError, match="discovery of stream 'pages' is fixed"):
+                store.open_or_create("pages", hidden=describe(sample=0.5).hidden, **asked)  # type: ignore[arg-type]
+            assert store.open_or_create("pages", **asked).keys == ()  # type: ignore[arg-type]
+
+    def test_descriptions_are_read_back(self) -> None:
+        for each in (describe(), describe(other="x", sample=0.25, most=7)):
+            assert Description.from_json("pages", each.to_json()) == each
+
+
+class TestLoss:
+    def test_the_larger_of_both_or_their_sum(self) -> None:
+        """Hours at 0.25, days at 0.75 in all; hidden keys at 1, then 3."""
+        alone, both = describe().loss(), describe(other="other").loss()
+        assert [alone.at_age(age).epsilon for age in (0, 29, 30)] == [1.0, 1.0, 3.0]
+        assert [both.at_age(age).epsilon for age in (0, 29, 30)] == [2.0, 2.0, 4.0]
+        small = describe(discovery=fc.Discovery("1d", ((30, 0.5), (40, 3.0)), 1e-9)).loss()
+        assert [small.at_age(age).epsilon for age in (0, 30, 40)] == [1.0, 1.0, 3.0]
+
+    def test_several_keys_days_and_histories(self) -> None:
+        keys = describe(keys=4, discovery=replace(DISCOVERY, keys=4)).loss()
+        assert keys.at_age(30).epsilon == 12.0
+        loss = describe().loss(forks=(100,), steps=100)
+        assert loss.at_age(30).epsilon == 6.0 and loss.delta == 2e-9
+        assert "except with a chance of 2e-09 a day" in loss.exception
+        person = (
+            describe()
+            .loss()
+            .of_person(
+                1, every=24 * 3600, during=2 * 24 * 3600, tick_seconds=3600, unit=describe().unit
+            )
+        )
+        assert person.epsilon == 3.0 + 1.0, "two days: one older than 30 hours, one younger"
+
+
+def test_a_top_list(backend: Backend) -> None:
+    with backend.open(noise=ScriptedNoise([0], [0])) as store:  # type: ignore[arg-type]
+        stream = create(store, keys=["home"])
+        for day in range(2):
+            bring(stream, "a", range(40))
+            bring(stream, "b", range(40, 80 - 14 * day))
+            bring(stream, "home", range(80, 190))
+            stream.close_through(FIRST + 24 * day + 23)
+        ranked = store.reader().stream("pages").top()
+        first = store.reader().stream("pages").top(since=FIRST, until=FIRST + 24)
+    assert [(each.key, each.value, each.days) for each in ranked] == [
+        ("home", 220, None),
+        ("a", 80, 2),
+        ("b", 66, 2),
+    ]
+    assert [each.close for each in first] == [False, True, False], "40 ± 3 and 40 ± 3"
+    assert (first[1].low, first[1].high) == (37, 43)
+    assert ranked[1].around == 4, "noises of two days partly cancel"
+
+
+class TestWhatIsStored:
+    def test_the_embargo_has_public_sizes(self, backend: Backend) -> None:
+        sizes = []
+        for number, keys in enumerate((0, 1, 50, 150)):
+            with backend.open(noise=ScriptedNoise([0], [20])) as store:  # type: ignore[arg-type]
+                described = replace(describe(), name=f"pages{number}")
+                stream = create(store, described)
+                named = [f"a long name of a key {key}" for key in range(keys)]
+                stream.add_many([Batch(counts={key: 1}, person=key) for key in named])
+                stream.close_through(FIRST + 23)
+            stage = f"level = {DISCOVERED} AND stage = 1 AND stream = {number + 1}"
+            ((size,),) = backend.query(
+                f"SELECT LENGTH(body) FROM embargo WHERE {stage}"  # noqa: S608
+            )
+            sizes.append(size - 32)  # without salt and checksum
+        assert sizes == [SMALLEST_CLASS] * 3 + [4 * SMALLEST_CLASS]
+
+    def test_bodies_are_read_back(self) -> None:
+        import numpy as np
+
+        for keys in ([], ["a"], ["a", "é b", "\U0001f600" * 200]):
+            numbers = np.arange(len(keys)) - 5
+            names, values = unpacked(packed(keys, numbers, 5000))
+            assert names == keys and values.tolist() == numbers.tolist()
+
+    def test_nothing_is_left_of_a_key_that_never_appears(
+        self, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        """Its text is searched in all files, and so is its count in the place where it stood."""
+        monkeypatch.setattr(sqlite, "SCRUB_SECONDS", 0.0)
+        backend = SQLiteBackend(tmp_path)
+        with backend.open() as store:
+            stream = create(store)
+            for person in range(0, 200, 10):
+                bring(stream, "canary-of-some", range(person + 1, person + 10))
+                bring(stream, "canary-lone" if person == 50 else f"{person}-alone", [person])
+            content = bytes_of(tmp_path)
+            assert content.count(b"canary-lone") and content.count(b"-alone") >= 19
+            bodies = [bytes(body) for (body,) in store._database.query("SELECT body FROM hidden")]
+            stream.close_through(FIRST + 23)
+            content = bytes_of(tmp_path)
+            assert b"canary-lone" not in content and b"-alone" not in content
+            assert not any(body in content or body[32:] in content for body in bodies)
+            assert content.count(b"canary-of-some"), "180 persons: it appears"
+            stream.close_through(FIRST + 60)
+            copy = tmp_path / "copy" / "backup.db"
+            copy.parent.mkdir()
+            make_backup(backend.path, copy, audit_log=AuditLog(tmp_path / "log"))
+        content = bytes_of(tmp_path)
+        assert b"canary-lone" not in content and b"-alone" not in content
+
+    def test_a_sealed_store_holds_no_key_in_the_clear(
+        self, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        """Neither while its day is open, nor under embargo, nor after the seal was changed."""
+        monkeypatch.setattr(sqlite, "SCRUB_SECONDS", 0.0)
+        backend, seal = SQLiteBackend(tmp_path), Sealed(b"k" * 32)
+        noise = ScriptedNoise([0], [0])
+        with backend.open(noise=noise, seal=seal) as store:  # type: ignore[arg-type]
+            stream = create(store)
+            bring(stream, "canary", range(15))
+            assert b"canary" not in bytes_of(tmp_path)
+            stream.close_through(FIRST + 23)
+            bring(stream, "canary", range(16))
+        with backend.open(noise=noise, seal=seal) as store:  # type: ignore[arg-type]
+            store.rotate(Sealed(b"n" * 32))
+            assert b"canary" not in bytes_of(tmp_path)
+            stream = store.open("pages")
+            stream.close_through(FIRST + 47)
+            assert b"canary" not in bytes_of(tmp_path)
+            stream.close_through(FIRST + 48 + 30)
+        assert published(backend) == [(0, "canary", 1, 15), (1, "canary", 1, 16)]
+
+    def test_deleting_and_retention(self, backend: Backend) -> None:
+        months = fc.Blocks(fc.Level(1, 0.2), fc.Level(24, 0.3), fc.Level(720, 0.5))
+        with backend.open(noise=ScriptedNoise([40], [0])) as store:  # type: ignore[arg-type]
+            stream = create(store, replace(describe(), mechanism=months))
+            for day in range(70):
+                bring(stream, "a", [1])
+                stream.close_through(FIRST + 24 * day + 23)
+            everything = published(backend)
+            store.retain("pages", 10 * 24 * 3600)
+            while store.upkeep("pages"):
+                pass
+            left = published(backend)
+            assert len(everything) == 70 and 10 < len(left) < 50
+            assert left == everything[-len(left) :]
+            bring(stream, "b", [2])
+            store.delete("pages")
+        for table in ("hidden", "embargo", "figures"):
+            assert not backend.query(f"SELECT * FROM {table}")  # noqa: S608
+
+
+def everything_read(backend: Backend) -> list[object]:
+    """What a reader can get of a stream: its status, keys, figures and all stored rows."""
+    with backend.reader() as reader:
+        stream, status = reader.stream("pages"), reader.status("pages")
+        table = stream.discovered()
+        return [
+            replace(status, uid="", commit_id="", previous_commit_id=None, digest=b"", ahead=b""),
+            reader.keys("pages"),
+            [getattr(table, name).tolist() for name in table.__slots__],
+            stream.figures("1h").values.tolist(),
+            [(each.key, each.value, each.around) for each in stream.top()],
+            reader._database.query("SELECT level, stage, first_tick, width, body FROM figures"),
+        ]
+
+
+@pytest.mark.parametrize("lone", [-1, 0, 20])
+def test_one_person_changes_nothing_but_a_key_that_passes(tmp_path: Path, lone: int) -> None:
+    """The same noise with and without a person alone under a key, which comes last: all that
+    readers see is the same, unless the noise of that key reaches the threshold."""
+    read = []
+    for person in (False, True):
+        folder = tmp_path / f"{person}"
+        folder.mkdir()
+        backend = SQLiteBackend(folder)
+        noise = ScriptedNoise([0, 0, 21 if lone == 20 else lone], [0, 0, 0])
+        with backend.open(noise=noise) as store:  # type: ignore[arg-type]
+            stream = create(store)
+            bring(stream, "a", range(23))
+            bring(stream, "b", range(23, 30))
+            if person:
+                bring(stream, "private", ["x"])
+            stream.close_through(FIRST + 23)
+            stream.close_through(FIRST + 60)
+        read.append(everything_read(backend))
+    assert (read[0] == read[1]) == (lone != 20)
+    if lone == 20:
+        with Reader.of_file(tmp_path / "True" / "state" / "streams.db") as reader:
+            keys = reader.stream("pages").discovered().keys.tolist()
+        assert keys == ["a", "private"]
+
+
+def test_a_reader_cannot_select_hidden_keys(tmp_path: Path) -> None:
+    backend = SQLiteBackend(tmp_path)
+    with backend.open() as store:
+        stream: Stream = create(store)
+        bring(stream, "a", range(3))
+        with backend.reader() as reader, pytest.raises(StoreError, match="prohibited"):
+            reader._database.query("SELECT body FROM hidden")

@@ -1,0 +1,267 @@
+"""Keys that appear by themselves through runs: files with and without polars, frames, pipes, runs
+that end inside a day, and what is exported."""
+
+from __future__ import annotations
+
+import csv
+import io
+import json
+from collections import Counter
+from collections.abc import Iterator
+from datetime import UTC, datetime, timedelta
+from pathlib import Path
+from typing import Any
+
+import polars as pl
+import pytest
+
+import fadecount as fc
+from fadecount.cli.main import main
+from fadecount.errors import ParameterError
+from fadecount.runs import Run, run
+from fadecount.sources import SourceOptions, files
+from fadecount.streams import FileFence, SQLiteStore, Store
+from fadecount.streams.discovery import HiddenKeys
+
+BEGIN = datetime(2026, 3, 1, tzinfo=UTC)
+SHARP = fc.Discovery("1d", ((0, 30.0), (30, 60.0)), 1e-9)
+"""So little noise that none is ever seen; every key appears that two persons brought."""
+EXACT = fc.Blocks(fc.Level(1, 30.0), fc.Level(24, 30.0))
+
+
+def options(**changes: Any) -> SourceOptions:
+    given = {"tick": "1h", "time": "at", "key": "page", "person": "who", "person_per": "1d"}
+    return SourceOptions(**{**given, "keys": "discover", "format": "csv", **changes})
+
+
+def rows(days: int = 3) -> list[tuple[str, str, str]]:
+    """Persons in any order, some of them with many pages: the first ones of a day count."""
+    found = []
+    for number in range(days * 120):
+        at = BEGIN + timedelta(minutes=12 * number)
+        page = ("/a", "/b é", "home", "/lone" if number % 120 == 7 else "/c", "/a")[number % 5]
+        found.append((at.isoformat(), page, f"person {number * 7 % 31}"))
+    return [*found, (BEGIN.isoformat(), "", "x"), (BEGIN.isoformat(), "y" * 201, "x")]
+
+
+def written(path: Path, days: int = 3) -> Path:
+    with path.open("w", newline="") as file:
+        csv.writer(file, lineterminator="\n").writerows([("at", "page", "who"), *rows(days)])
+    return path
+
+
+def expected(keys: int, declared: tuple[str, ...] = ()) -> Counter[tuple[str, str]]:
+    """By the definition: persons of a day under each hidden page, of the first so many pages."""
+    pages: dict[tuple[str, str], list[str]] = {}
+    for at, page, person in rows():
+        own = pages.setdefault((at[:10], person), [])
+        if page not in own and len(own) < keys and 0 < len(page) <= 200:
+            own.append(page)
+    found = Counter((day, page) for (day, _), own in pages.items() for page in own)
+    return Counter(
+        {place: count for place, count in found.items() if place[1] not in declared and count > 1}
+    )
+
+
+def shown(under_way: Run) -> Counter[tuple[str, str]]:
+    for _ in under_way:
+        pass
+    table = under_way.published.discovered()
+    days = [f"{datetime.fromtimestamp(start, UTC):%Y-%m-%d}" for start in table.starts.tolist()]
+    return Counter(
+        dict(zip(zip(days, table.keys, strict=True), table.values.tolist(), strict=True))
+    )
+
+
+@pytest.fixture
+def store(tmp_path: Path) -> Iterator[Store]:
+    with SQLiteStore(tmp_path / "state" / "s.db", fence=FileFence(tmp_path / "fence")) as opened:
+        yield opened
+
+
+SPAN: dict[str, Any] = {"start": BEGIN, "until": BEGIN + timedelta(days=3)}
+
+
+@pytest.mark.parametrize("keys", [1, 3])
+@pytest.mark.parametrize("polars", [True, False])
+def test_a_file_by_either_reader(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, keys: int, polars: bool
+) -> None:
+    monkeypatch.setattr(files, "SMALL_BYTES", 0 if polars else 1 << 30)
+    discovery = fc.Discovery("1d", SHARP.stages, 1e-9, keys)
+    under_way = run(
+        written(tmp_path / "visits.csv"),
+        options(keys_per_person=keys),
+        mechanism=EXACT,
+        discovery=discovery,
+        **SPAN,
+    )
+    assert shown(under_way) == expected(keys)
+    assert under_way.report.rows_skipped == 2, "an empty key and one that is too long"
+
+
+def test_declared_keys_and_other_beside_them(tmp_path: Path, store: Store) -> None:
+    chosen = options(keys=("home", "other"), other="other", discover=True)
+    kept, once = (
+        run(
+            written(tmp_path / "visits.csv"),
+            chosen,
+            mechanism=EXACT,
+            discovery=SHARP,
+            store=place,
+            **SPAN,
+        )
+        for place in (store, None)
+    )
+    found = expected(1, ("home",))
+    assert shown(kept) == shown(once) == found
+    for each in (kept, once):
+        days = each.published.figures("1d").values
+        assert days[:, 1].sum() >= sum(found.values()), "hidden keys count there too"
+        assert days.sum() == 3 * 31
+
+
+@pytest.mark.parametrize("keys", [1, 3])
+def test_runs_that_end_inside_a_day(tmp_path: Path, store: Store, keys: int) -> None:
+    """What of persons and keys counted so far is noted: the day is as if it were one file."""
+    lines = written(tmp_path / "visits.csv").read_text().splitlines(keepends=True)
+    chosen, discovery = options(keys_per_person=keys), fc.Discovery("1d", SHARP.stages, 1e-9, keys)
+    for part, end in ((slice(1, 51), 10), (slice(51, 151), 30), (slice(151, None), 72)):
+        text = "".join([lines[0], *lines[part]]).encode()
+        given: dict[str, Any] = {"mechanism": EXACT, "discovery": discovery} if end == 10 else {}
+        under_way = run(
+            io.BytesIO(text),
+            chosen,
+            store=store,
+            start=BEGIN if end == 10 else None,
+            until=BEGIN + timedelta(hours=end),
+            **given,
+        )
+        found = shown(under_way)
+    assert found == expected(keys)
+
+
+def test_a_frame_in_and_a_frame_out() -> None:
+    frame = pl.DataFrame(rows(), schema=["at", "page", "who"], orient="row")
+    days = fc.count(frame, options(), mechanism=EXACT, discovery=SHARP, **SPAN)
+    assert isinstance(days, pl.DataFrame)
+    found = expected(1)
+    assert len(days) == len(found) and days["value"].sum() == found.total()
+    assert days["key"].to_list()[:3] == ["/a", "/b é", "/c"]
+    lag = (days["appeared"] - days["start"]).dt.total_hours().unique()
+    assert lag.to_list() == [24]
+
+
+def test_without_a_range_it_is_that_of_the_events(tmp_path: Path) -> None:
+    """All of them hidden."""
+    under_way = run(written(tmp_path / "visits.csv"), options(), mechanism=EXACT, discovery=SHARP)
+    assert under_way.ticks_expected == 55, "the last row that counts is in the last hour"
+    days = {place: count for place, count in expected(1).items() if place[0] < "2026-03-03"}
+    assert shown(under_way) == days, "the third day is not over"
+
+
+def test_a_live_pipe_of_persons() -> None:
+    """Its keys appear with the end of the day, which comes after the end of the pipe."""
+    lines = "".join(["page,who\n", *(f"/p{at % 2},w{at % 10}\n" for at in range(30))])
+    under_way = run(
+        io.BytesIO(lines.encode()),
+        options(time=None),
+        mechanism=EXACT,
+        discovery=SHARP,
+        clock=lambda: BEGIN.timestamp() + 23.5 * 3600,
+        finish=True,
+    )
+    assert len(list(under_way)) == 1, "the last hour of a day"
+    table = under_way.published.discovered()
+    assert (table.keys.tolist(), table.values.tolist()) == (["/p0", "/p1"], [5, 5])
+
+
+class TestRefusals:
+    def test_options_and_stream_must_agree(self, tmp_path: Path, store: Store) -> None:
+        path = written(tmp_path / "visits.csv")
+        with pytest.raises(ParameterError, match="discover must be given in the options"):
+            run(path, options(keys=("a",)), mechanism=EXACT, discovery=SHARP, **SPAN)
+        with pytest.raises(ParameterError, match="discover must be left out"):
+            run(path, options(), mechanism=EXACT, **SPAN)
+        with pytest.raises(ParameterError, match="would publish it"):
+            run(path, options(person=None), mechanism=EXACT, discovery=SHARP, **SPAN)
+        hidden = HiddenKeys(discovery=SHARP, other="home")
+        declared = options(keys=("home",), other="home", discover=True)
+        run(path, declared, store=store, name="s", mechanism=EXACT, discovery=hidden, **SPAN)
+        with pytest.raises(ParameterError, match="other must be home"):
+            run(path, options(keys=("home",), discover=True), store=store, name="s")
+        with pytest.raises(ParameterError, match="discover must be given, as for the stream"):
+            run(path, options(keys=("home",)), store=store, name="s")
+
+
+@pytest.fixture
+def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    monkeypatch.setenv("XDG_STATE_HOME", str(tmp_path / "user"))
+    monkeypatch.chdir(tmp_path)
+    written(tmp_path / "visits.csv")
+    plan = json.loads(EXACT.to_json()) | {"discovery": json.loads(SHARP.to_json())}
+    (tmp_path / "plan.json").write_text(json.dumps(plan))
+    return tmp_path
+
+
+WORDS = ["run", "visits.csv", "--tick", "1h", "--time", "at", "--key", "page", "--discover"]
+WHO = ["--person", "who", "--count", "persons"]
+STORED = ["--start", "2026-03-01", "--until", "2026-03-04", "--state", "state", "--name", "pages"]
+
+
+class TestCommands:
+    def test_run_show_and_export(self, folder: Path, capsys: pytest.CaptureFixture[str]) -> None:
+        words = [*WORDS, *WHO, "--keys", "home", "--plan", "plan.json", *STORED]
+        assert main([*words, "--output", "days.csv"]) == 0
+        said = capsys.readouterr().err
+        assert "except with a chance of 1e-09 a day, with which a key appears that nobody" in said
+        with (folder / "days.csv").open() as file:
+            table = list(csv.DictReader(file))
+        assert {row["key"] for row in table if not row["appeared"]} == {"home"}
+        found = {row["key"]: row for row in table if row["appeared"]}
+        assert set(found) == {"/a", "/b é", "/c"}
+        assert found["/c"]["appeared"] == found["/c"]["end"]
+        about = json.loads((folder / "days.csv-metadata.json").read_text())
+        assert about["delta"] == 1e-9 and about["exception"].startswith("except with a chance")
+        assert about["discovery"]["thresholds"] == list(SHARP.thresholds)
+        causes = [step["cause"] for step in about["curve"]]
+        assert "keys that appear, stage 2" in causes
+        assert max(step["loss"] for step in about["curve"]) == 60.0
+        for name in ("days.jsonl", "days.parquet"):
+            words = ["streams", "export", "pages", "--state", "state", "--output", name]
+            assert main(words) == 0
+        lines = [json.loads(line) for line in (folder / "days.jsonl").read_text().splitlines()]
+        assert [{**row, "appeared": row["appeared"] or ""} for row in lines] == [
+            {**row, "partial": False, **{each: int(row[each]) for each in ("value", "low", "high")}}
+            for row in table
+        ]
+        frame = pl.read_parquet(folder / "days.parquet")
+        assert frame["value"].to_list() == [row["value"] for row in lines]
+        assert frame["appeared"].null_count() == 3
+        capsys.readouterr()
+        assert main(["streams", "show", "pages", "--state", "state"]) == 0
+        assert "appear by themselves: from a noisy 2 persons on at once" in capsys.readouterr().out
+        assert main(["streams", "show", "pages", "--state", "state", "--json"]) == 0
+        assert json.loads(capsys.readouterr().out)["discovery"]["delta"] == 1e-9
+        assert main(["streams", "show", "pages", "--state", "state", "--visits", "1/day"]) == 0
+        assert "in a year, except with a chance of 1e-09 a day" in capsys.readouterr().out
+
+    def test_a_top_list(self, folder: Path, capsys: pytest.CaptureFixture[str]) -> None:
+        words = [*WORDS, *WHO, "--keys", "home", "--plan", "plan.json", *STORED]
+        assert main([*words, "--output", "days.csv"]) == 0
+        capsys.readouterr()
+        words = ["streams", "top", "pages", "--state", "state", "--until", "2026-03-02"]
+        assert main([*words, "--json"]) == 0
+        ranked = json.loads(capsys.readouterr().out)
+        values = [each["value"] for each in ranked]
+        assert values == sorted(values, reverse=True) and len(ranked) == 4
+        assert {each["key"]: each["days"] for each in ranked}["home"] is None
+        assert main([*words, "--most", "2"]) == 0
+        assert len(capsys.readouterr().out.splitlines()) == 2
+
+    def test_refusals(self, folder: Path, capsys: pytest.CaptureFixture[str]) -> None:
+        (folder / "plain.json").write_text(EXACT.to_json())
+        assert main([*WORDS, *WHO, "--plan", "plain.json"]) == 1
+        assert "--plan must say how keys appear with --discover" in capsys.readouterr().err
+        assert main([*WORDS, "--plan", "plan.json"]) == 1
+        assert "one person's day where keys appear by themselves" in capsys.readouterr().err
