@@ -40,7 +40,7 @@ SCRIPT_SECONDS = 86_400
 
 PAGEVIEW = "pageview"
 
-MOST_NOTED = 200_000
+MOST_NOTED = 50_000
 """What the door remembers of visitors, in entries."""
 
 OTHER = "other"
