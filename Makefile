@@ -134,6 +134,9 @@ load: $(VENV)/test ## what the service carries, against plain SQLite and bare St
 attack: $(VENV)/test ## clients without a token attack the service for a minute each: memory must stay below 200 MB; sizes: ATTACK=
 	$(BIN)/python -m campaigns.service.attack $(ATTACK)
 
+strangers: $(VENV)/test ## a million visits with random pages, agents and addresses: memory must stay flat; sizes: STRANGERS=
+	$(BIN)/python -m campaigns.service.strangers $(STRANGERS)
+
 soak: $(VENV)/test ## half an hour of load: memory must stay flat
 	$(BIN)/python -m campaigns.service.soak --minutes 30 $(SOAK)
 

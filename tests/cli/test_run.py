@@ -538,7 +538,7 @@ def test_parquet_output(folder: Path) -> None:
         (["first.csv", "--keys-per-person", "3"], "--person must be given with --keys-per-person"),
         (["first.csv", "--person", "who", "--keys-per-person", "0"], "--keys-per-person must be"),
         (["first.csv", "--output", "first.csv"], "another file than the input"),
-        (["-"], "--format must be csv or jsonl for a pipe"),
+        (["-"], "--format must be csv, jsonl or log for a pipe"),
         (["first.csv", "--start", "soon"], "--start must be"),
         (["first.csv", "--name", "a/b"], "stream name must be"),
         (["first.csv", "--zone", "Mars"], "must be"),

@@ -10,7 +10,7 @@ from pathlib import Path
 
 from fadecount.streams import Unit
 from fadecount.streams.unit import ONE_EVENT
-from tests.neighbours import days, files, hidden, library, live, messy, service
+from tests.neighbours import days, files, hidden, library, live, messy, service, website
 from tests.neighbours.harness import Published, differs, violations
 from tests.neighbours.scenes import pair
 
@@ -88,6 +88,19 @@ def _service(seeds: Iterable[int], folder: Path) -> Iterator[Verdict]:
             yield _verdict(play.seed, one, other, play.unit)
 
 
+def _website(seeds: Iterable[int], folder: Path) -> Iterator[Verdict]:
+    waiting = list(seeds)
+    for start in range(0, len(waiting), SERVICE_GROUP):
+        plays = [website.play(seed) for seed in waiting[start : start + SERVICE_GROUP]]
+        left, right = (
+            website.publish(plays, folder / f"{plays[0].seed}-{with_unit}", with_unit=with_unit)
+            for with_unit in (False, True)
+        )
+        for play, one, other in zip(plays, left, right, strict=True):
+            found = website.violations(play, one, other)
+            yield Verdict(play.seed, found, website.differs(one, other))
+
+
 def _verdict(seed: int, left: Published, right: Published, unit: Unit = ONE_EVENT) -> Verdict:
     return Verdict(seed, violations(left, right, unit=unit), differs(left, right))
 
@@ -100,4 +113,5 @@ INTAKES: Mapping[str, Intake] = {
     "hidden keys": _hidden,
     "library": _library,
     "service": _service,
+    "website": _website,
 }

@@ -21,8 +21,7 @@ SITE = "example.org"
 EXACT = 2.0**12
 
 
-@pytest.fixture
-def site(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Harness]:
+def exact_site(folder: Path, monkeypatch: pytest.MonkeyPatch) -> Harness:
     """A public service of a website behind a proxy, with so much budget that figures are exact."""
     exact = {
         kind: replace(each, hour=EXACT * each.unit.sensitivity, day=EXACT, later=2 * EXACT)
@@ -31,12 +30,17 @@ def site(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Harness]:
     monkeypatch.setattr(website, "STREAMS", exact)
     monkeypatch.setattr(website, "GROUP_LOSS", {"ever": 1e7})
     websites = Websites(
-        domains=(SITE, "other.example"),
+        domains=(SITE, "localhost"),
         pages=("/about", "/café"),
         hosts=("staging.test",),
         proxies=networks(["127.0.0.1"]),
     )
-    with Harness(tmp_path, public=True, websites=websites) as harness:
+    return Harness(folder, public=True, websites=websites)
+
+
+@pytest.fixture
+def site(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Harness]:
+    with exact_site(tmp_path, monkeypatch) as harness:
         yield harness
 
 
@@ -145,6 +149,16 @@ def test_who_may_report(site: Harness) -> None:
     ):
         visit(site, body=body, origin=origin)
     assert counts(site)["visits"] == 3
+
+
+def test_a_request_of_plausible_s_own_script(site: Harness) -> None:
+    """As plausible-tracker 0.3.9 of npm sent it from a browser."""
+    recorded = (
+        b'{"n":"pageview","u":"https://example.org/about?ref=a#b","d":"example.org","r":"",'
+        b'"w":1280,"h":0,"p":"{\\"plan\\":\\"free\\"}"}'
+    )
+    assert visit(site, body=recorded, origin=f"https://{SITE}").status == 202
+    assert counts(site) == {"visits": 1, "visitors": 1, "/about": 1}
 
 
 def test_left_out(site: Harness) -> None:

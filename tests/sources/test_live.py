@@ -178,7 +178,7 @@ def test_an_empty_pipe_has_no_events(kind: str) -> None:
 
 @pytest.mark.parametrize("kind", ["parquet", None])
 def test_the_format_of_a_pipe_is_said_not_guessed(kind: str | None) -> None:
-    with pytest.raises(ParameterError, match="format must be csv or jsonl for a pipe"):
+    with pytest.raises(ParameterError, match="format must be csv, jsonl or log for a pipe"):
         LiveReading(io.BytesIO(), options(format=kind))
 
 

@@ -183,7 +183,7 @@ def test_a_pipe_of_history_is_read_to_its_end_like_a_file(tmp_path: Path) -> Non
     assert rows == [(0, 1), (2, 1)]
     assert reading.report.rows_dropped == 1
     assert list(read_history(io.BytesIO(b""), chosen)) == []
-    with pytest.raises(ParameterError, match="format must be csv or jsonl for a pipe"):
+    with pytest.raises(ParameterError, match="format must be csv, jsonl or log for a pipe"):
         read_history(io.BytesIO(b""), options())
     with pytest.raises(ParameterError, match="time must be"):
         read_history(io.BytesIO(b""), options(time=None, format="csv"))

@@ -2,9 +2,17 @@
 
 from __future__ import annotations
 
+import gzip
+from collections import Counter
+from datetime import UTC, datetime
+from itertools import product
+from pathlib import Path
+
 import pytest
 
-from fadecount.sources.visits import AGENTS, page_of, visitor_of
+from fadecount.errors import InputError
+from fadecount.sources import Reason, SourceOptions, read_file
+from fadecount.sources.visits import AGENTS, log_parser, page_of, visitor_of
 
 FIREFOX = "Mozilla/5.0 (X11; Linux x86_64; rv:130.0) Gecko/20100101 Firefox/130.0"
 
@@ -62,3 +70,114 @@ def test_programs_are_left_out(agent: str) -> None:
 
 def test_a_telephone_is_no_program() -> None:
     assert visitor_of("192.0.2.1", "Mozilla/5.0 (Linux; Android 10; CUBOT NOTE 20)") is not None
+
+
+COMBINED = (
+    '{address} - frank [{time} +0100] "{request}" {status} 2326 "https://ref.example/" "{agent}"'
+)
+
+
+def entry(
+    request: str = "GET /about/?q=1 HTTP/1.1",
+    *,
+    address: str = "192.0.2.1",
+    time: str = "01/Mar/2026:13:55:36",
+    status: int = 200,
+    agent: str = FIREFOX,
+) -> str:
+    return COMBINED.format(address=address, time=time, request=request, status=status, agent=agent)
+
+
+@pytest.mark.parametrize(
+    ("line", "read"),
+    [
+        (entry(), ["2026-03-01T13:55:36+0100", "/about"]),
+        (entry("GET / HTTP/2.0"), ["2026-03-01T13:55:36+0100", "/"]),
+        (entry("GET /a.html HTTP/1.0"), ["2026-03-01T13:55:36+0100", "/a.html"]),
+        (entry("GET /v1.2/docs HTTP/1.0"), ["2026-03-01T13:55:36+0100", "/v1.2/docs"]),
+        (entry("GET /bad%FF HTTP/1.0"), ["2026-03-01T13:55:36+0100", ""]),
+        (entry(r"GET /say\"hi\" HTTP/1.0"), ["2026-03-01T13:55:36+0100", r"/say\"hi\""]),
+        (entry("POST / HTTP/1.1"), Reason.VISIT),
+        (entry("HEAD / HTTP/1.1"), Reason.VISIT),
+        (entry(status=404), Reason.VISIT),
+        (entry(status=301), Reason.VISIT),
+        (entry("GET /style.css?v=1 HTTP/1.1"), Reason.VISIT),
+        (entry("GET /favicon.ico HTTP/1.1"), Reason.VISIT),
+        (entry(agent="Googlebot/2.1"), Reason.VISIT),
+        (entry(agent="-"), Reason.VISIT),
+        (entry("\\x16\\x03", status=400), Reason.VISIT),
+        (entry(time="01/Foo/2026:13:55:36"), Reason.REQUEST),
+        ("hello", Reason.REQUEST),
+        (entry().replace("[", ""), Reason.REQUEST),
+    ],
+)
+def test_lines_of_an_access_log(line: str, read: list[str] | Reason) -> None:
+    assert log_parser(("time", "page"))(line.encode()) == read
+
+
+def test_the_common_format_tells_visitors_apart_by_address() -> None:
+    line = b'192.0.2.1 - - [01/Mar/2026:13:55:36 +0000] "GET / HTTP/1.0" 200 7'
+    other = line.replace(b".1 -", b".2 -")
+    parse = log_parser(("visitor", "time"))
+    assert parse(line) == parse(line + b" 0.003")
+    assert parse(line) != parse(other)
+    assert parse(line)[1] == "2026-03-01T13:55:36+0000"  # type: ignore[index]
+
+
+def test_a_long_line_is_read_quickly() -> None:
+    for bad in (
+        b'1 "' + b'\\"' * 30_000,
+        b"[" * 60_000,
+        b'1 [01/Mar/2026:13:55:36 +0000] "' + b'" "' * 20_000,
+    ):
+        assert isinstance(log_parser(("page",))(bad), Reason)
+
+
+def test_packed_logs_and_the_tag_count_alike(tmp_path: Path) -> None:
+    """Visitors of each page and day: as a plain loop over the requests counts them."""
+    names = {"": "/", "about": "/about", "about/": "/about", "else": "other", "x.css": None}
+    requests = [
+        (day, page, number % 7) for number, (day, page) in enumerate(product((1, 2), [*names] * 6))
+    ]
+    lines = [
+        entry(f"GET /{page} HTTP/1.1", address=f"192.0.2.{who}", time=f"0{day}/Mar/2026:10:00:00")
+        for day, page, who in requests
+    ]
+    (tmp_path / "a.log").write_text("\n".join(lines[:20]) + "\n", encoding="utf-8")
+    with gzip.open(tmp_path / "a.log.1.gz", "wt", encoding="utf-8") as packed:
+        packed.write("\n".join([*lines[20:], "garbage"]) + "\n")
+    options = SourceOptions(
+        tick="1d",
+        format="log",
+        time="time",
+        key="page",
+        keys=("/", "/about", "other"),
+        other="other",
+        person="visitor",
+        keys_per_person=3,
+        person_per="1d",
+    )
+    reading = read_file([tmp_path / "a.log.1.gz", tmp_path / "a.log"], options)
+    counted: Counter[tuple[int, str]] = Counter()
+    for batch in reading:
+        for tick, key, count in zip(batch.ticks, batch.keys, batch.counts, strict=True):
+            counted[int(tick), options.keys[key]] += int(count)
+    days = {day: options.ticks.at(datetime(2026, 3, day, tzinfo=UTC).timestamp()) for day in (1, 2)}
+    seen = {(days[day], name, who) for day, page, who in requests if (name := names[page])}
+    assert counted == Counter((tick, name) for tick, name, _ in seen)
+    assert reading.report.skipped == {Reason.VISIT: 12, Reason.REQUEST: 1}
+
+
+def test_a_damaged_archive_is_refused(tmp_path: Path) -> None:
+    whole = gzip.compress((entry() + "\n").encode() * 1000)
+    for number, body in enumerate((whole[:-20], b"plain", whole[:30] + b"\0" * 9)):
+        path = tmp_path / f"{number}.gz"
+        path.write_bytes(body)
+        options = SourceOptions(tick="1d", format="log", time="time")
+        with pytest.raises(InputError, match=r"is damaged: it cannot be unpacked"):
+            list(read_file(path, options))
+
+
+def test_columns_of_a_log_are_named() -> None:
+    with pytest.raises(ValueError, match="columns must be time, page, visitor for an access log"):
+        SourceOptions(tick="1d", format="log", time="at")

@@ -128,7 +128,12 @@ def add_event_options(parser: argparse.ArgumentParser) -> None:
         ("--keys-per-person", "K", "count up to N rows under each of up to K keys (1)", int),
         ("--unique", "COL", "column of a row's id; in a tick each id counts once (files)", str),
         ("--late", None, f"rows of closed ticks: {late}", ("next", "drop")),
-        ("--format", None, "format of the input (a pipe needs it)", ("csv", "jsonl", "parquet")),
+        (
+            "--format",
+            None,
+            "format of the input (a pipe needs it)",
+            ("csv", "jsonl", "log", "parquet"),
+        ),
         ("--grace", "LENGTH", "live sources: how long to wait for late events", str),
     )
 

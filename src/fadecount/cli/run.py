@@ -19,6 +19,9 @@ examples:
       --person visitor --count persons --plan plan.json
   fadecount run log.jsonl --follow --tick 1m --time at --epsilon 0.1 \\
       --state ~/counts
+  fadecount run access.log access.log.1.gz --format log --tick 1d --time time \\
+      --key page --keys /,/about --other --person visitor --count persons \\
+      --epsilon 0.1
   tail -f log.jsonl | fadecount run - --format jsonl --tick 1m --epsilon 0.1 \\
       --state ~/counts
 """
@@ -61,7 +64,7 @@ if TYPE_CHECKING:
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
-    text = ".csv, .jsonl or .parquet files, or - for standard input"
+    text = ".csv, .jsonl or .parquet files, access logs, or - for standard input"
     parser.add_argument("inputs", metavar="INPUT", nargs="+", help=text)
     follow = "count events as they come, by the clock, until interrupted; a restart goes on"
     start = "when a new stream begins (a one-off run: with the first event, which this reveals)"

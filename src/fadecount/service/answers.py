@@ -35,6 +35,38 @@ class StreamPage(Struct):
     next: str | None
 
 
+class Badge(Struct, rename="camel"):
+    """What a badge says, as shields.io reads it."""
+
+    label: str
+    message: str
+    color: str = "1a6fb0"
+    schema_version: int = 1
+
+
+class TopKey(Struct):
+    """A key with its figure, from `low` to `high` 95 % of the time. Unless it is `apart`, the
+    interval overlaps that of the next key: nobody can tell which of the two is larger."""
+
+    key: str
+    value: int
+    low: int
+    high: int
+    apart: bool
+
+
+class TopList(Struct):
+    """The `keys` with the largest figures of the slot from `start` to `end` (null: none yet)."""
+
+    stream: str
+    per: str
+    zone: str
+    unit_text: str
+    start: str | None
+    end: str | None
+    keys: list[TopKey]
+
+
 class Statement(Struct):
     """The privacy loss (ε) of a `subject`: exact or an upper bound. `shown` is rounded up; a
     fifty-fifty guess can become as sure as `sure`; `meaning` says so in a sentence. `age` is null

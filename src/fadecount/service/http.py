@@ -35,6 +35,7 @@ SECURITY_HEADERS: Headers = (
     (b"cross-origin-resource-policy", b"same-origin"),
     (b"permissions-policy", b"camera=(), geolocation=(), microphone=(), payment=(), usb=()"),
 )
+ANY_ORIGIN = (b"access-control-allow-origin", b"*")
 EMBEDDED_HEADERS: Headers = (
     (
         b"content-security-policy",
@@ -43,7 +44,6 @@ EMBEDDED_HEADERS: Headers = (
     (b"x-content-type-options", b"nosniff"),
     (b"referrer-policy", b"no-referrer"),
     (b"cross-origin-resource-policy", b"cross-origin"),
-    (b"access-control-allow-origin", b"*"),
 )
 """The headers of what other websites may show or use. Nothing in it can run a script."""
 JSON = "application/json"
@@ -165,11 +165,13 @@ class Tagged:
         """The body, or status 304 if the client has it. It may be kept for some ``seconds``, and
         after that for as long as its tag is confirmed."""
         fresh = b"max-age=%d" % seconds if seconds else b"no-cache"
-        kept = (b"cache-control", (b"public, " if public else b"private, ") + fresh)
+        kept: Headers = ((b"cache-control", (b"public, " if public else b"private, ") + fresh),)
+        if public:  # any page may read it
+            kept += (ANY_ORIGIN,)
         known = request.headers.get("if-none-match")
         if known and self._tag in {each.strip().removeprefix("W/") for each in known.split(",")}:
-            return Answer(b"", 304, (*self._headers, kept))
-        return Answer(self.body, 200, (*self._headers, kept, *self._about))
+            return Answer(b"", 304, (*self._headers, *kept))
+        return Answer(self.body, 200, (*self._headers, *kept, *self._about))
 
 
 def tagged_json(value: object) -> Tagged:

@@ -186,20 +186,44 @@ class TotalQuery(FigureQuery, frozen=True, kw_only=True):
     ) = None
 
 
+Per = Annotated[
+    str,
+    Meta(
+        pattern="^(total|[1-9][0-9]{0,5}(mo|[smhdwy]))$",
+        description="the length of a slot, such as 1h, 1d, 1w or 1mo",
+        examples=["1h", "1d", "1w", "1mo"],
+    ),
+]
+
+
 class SoFarQuery(FigureQuery, frozen=True, kw_only=True):
     """The slot of which length."""
 
-    per: (
+    per: Per | None = None
+
+
+class ShownQuery(Query, frozen=True, kw_only=True):
+    """Of which key (by default all together), of slots of which length, and what it is called."""
+
+    key: Annotated[str, Meta(description="a key of the stream")] | None = None
+    per: Per | None = None
+    label: (
         Annotated[
             str,
             Meta(
-                pattern="^(total|[1-9][0-9]{0,5}(mo|[smhdwy]))$",
-                description="the length of a slot, such as 1h, 1d, 1w or 1mo",
-                examples=["1h", "1d", "1w", "1mo"],
+                pattern=r"^[^\x00-\x1f\x7f]{1,60}$",
+                description="1 to 60 characters of text: what is counted",
             ),
         ]
         | None
     ) = None
+
+
+class TopQuery(Query, frozen=True, kw_only=True):
+    """How many keys, of slots of which length."""
+
+    per: Per | None = None
+    limit: Annotated[int, _limit(1000)] = 10
 
 
 class FiguresQuery(SoFarQuery, frozen=True, kw_only=True):

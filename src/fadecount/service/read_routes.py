@@ -26,9 +26,11 @@ from fadecount.service.metrics import Metrics
 from fadecount.service.parsing import (
     FigureQuery,
     PrivacyQuery,
+    ShownQuery,
     SoFarQuery,
     StreamsQuery,
     Time,
+    TopQuery,
     length_of,
 )
 from fadecount.service.problems import bad_request, not_found, refusing
@@ -74,11 +76,11 @@ class ReadContext:
         """The stream of a request."""
         return await self.pool.stream(call.stream_name)
 
-    def unchanged(self, stream: PublicStream) -> int:
+    def unchanged(self, stream: PublicStream, most: int = LONGEST_UNCHANGED) -> int:
         """For how many seconds figures cannot change: until the open tick is over, which is public.
         A second less, so that nobody who hears of the change has an answer from before."""
         due = self.clock.until(stream.ticks.start_seconds(stream.last_tick + 2))
-        return max(0, min(LONGEST_UNCHANGED, int(due) - 1))
+        return max(0, min(most, int(due) - 1))
 
     def info(self, status: Status, keys: tuple[str, ...] | None = None) -> StreamInfo:
         """What is public about a stream now; without keys as in a list."""
@@ -340,7 +342,12 @@ def _first_from(stream: PublicStream, moment: datetime, name: str) -> int:
     return tick + (stream.ticks.start_seconds(tick) < moment.timestamp())
 
 
-def _per(stream: PublicStream, query: SoFarQuery, is_open: bool) -> str:
+def slot_length(stream: PublicStream, query: ShownQuery | TopQuery) -> str:
+    """The length of slots that are shown: the one asked for, or days."""
+    return _per(stream, query, True)
+
+
+def _per(stream: PublicStream, query: SoFarQuery | ShownQuery | TopQuery, is_open: bool) -> str:
     """The length of slots: the one asked for, or the one that people read first."""
     per = query.per or default_per(stream.status.description.levels)
     if per == TOTAL:

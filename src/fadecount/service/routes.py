@@ -18,7 +18,7 @@ from starlette.requests import ClientDisconnect
 from starlette.types import Message, Receive, Scope, Send
 
 from fadecount.noise.entropy import unpredictable
-from fadecount.service import answers, live, operations, parsing, website
+from fadecount.service import answers, embedding, live, operations, parsing, website
 from fadecount.service import read_routes as read
 from fadecount.service import write_routes as write
 from fadecount.service.http import (
@@ -84,6 +84,7 @@ class Route:
 
 WRITER, ADMIN = Role.WRITER, Role.ADMIN
 STREAM, TEXT, HTML, JSON = "/v1/streams/{name}", "text/plain", "text/html", "application/json"
+SVG = embedding.SVG
 CURVE = (answers.PrivacyCurve, answers.PrivacyLosses)
 LAST_EVENT_ID = {"type": "string", "description": "the `published_through` that was seen last"}
 IDEMPOTENCY_KEY = {
@@ -107,6 +108,14 @@ READING = (
     Route("GET", f"{STREAM}/live", live.follow_live, live.MEDIA_TYPE,
           headers={"Last-Event-ID": LAST_EVENT_ID}),
     Route("GET", f"{STREAM}/privacy", read.get_privacy, CURVE, query=parsing.PrivacyQuery),
+    Route("GET", f"{STREAM}/badge.svg", embedding.get_badge, SVG, query=parsing.ShownQuery),
+    Route("GET", f"{STREAM}/badge.json", embedding.get_badge_text, answers.Badge,
+          query=parsing.ShownQuery),
+    Route("GET", f"{STREAM}/chart.svg", embedding.get_chart, SVG, query=parsing.ShownQuery),
+    Route("GET", f"{STREAM}/top", embedding.get_top, answers.TopList, query=parsing.TopQuery),
+    Route("GET", f"{STREAM}/datapackage.json", embedding.get_package, JSON),
+    Route("GET", f"{STREAM}/figures.csv", embedding.get_package_figures, "text/csv"),
+    Route("GET", f"{STREAM}/promise.json", embedding.get_package_promise, JSON),
     Route("GET", "/metrics", operations.get_metrics, TEXT, query=None),
     Route("GET", "/healthz", operations.get_health, TEXT, None, query=None),
     Route("GET", "/readyz", operations.get_readiness, TEXT, None, query=None),

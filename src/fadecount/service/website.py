@@ -22,7 +22,7 @@ import msgspec
 from fadecount.errors import ParameterError, bad_parameter
 from fadecount.mechanisms import Blocks, Level
 from fadecount.noise.entropy import unpredictable
-from fadecount.service.http import EMBEDDED_HEADERS, Answer, Call, Tagged, read_body
+from fadecount.service.http import ANY_ORIGIN, EMBEDDED_HEADERS, Answer, Call, Tagged, read_body
 from fadecount.service.parsing import ONLY_KEY, SentEvents, Visit
 from fadecount.service.problems import Problem
 from fadecount.service.reader_pool import ReaderPool
@@ -30,6 +30,7 @@ from fadecount.service.settings import Clock
 from fadecount.service.writer import Leader, Writer
 from fadecount.sources.visits import page_of, visitor_of
 from fadecount.streams import Description, Group, Ticks, Unit
+from fadecount.streams.ticks import DAY
 
 LARGEST_VISIT = 4096
 """Bytes of the body of a visit."""
@@ -39,7 +40,7 @@ SCRIPT_SECONDS = 86_400
 
 PAGEVIEW = "pageview"
 
-MOST_NOTED = 200_000
+MOST_NOTED = 50_000
 """What the door remembers of visitors, in entries."""
 
 OTHER = "other"
@@ -48,11 +49,12 @@ OTHER = "other"
 _VISIT = msgspec.json.Decoder(Visit)
 _DOMAIN = re.compile(r"(?=.{1,80}$)[a-z0-9]([a-z0-9-]*[a-z0-9])?(\.[a-z0-9]([a-z0-9-]*[a-z0-9])?)*")
 _TEXT: Any = ((b"content-type", b"text/plain"), (b"cache-control", b"no-store"))
-ACCEPTED = Answer(b"ok", 202, (*_TEXT, (b"content-length", b"2")), EMBEDDED_HEADERS)
+ACCEPTED = Answer(b"ok", 202, (*_TEXT, ANY_ORIGIN, (b"content-length", b"2")), EMBEDDED_HEADERS)
 PREFLIGHT = Answer(
     b"",
     204,
     (
+        ANY_ORIGIN,
         (b"access-control-allow-methods", b"POST"),
         (b"access-control-allow-headers", b"content-type"),
         (b"access-control-max-age", b"86400"),
@@ -61,33 +63,39 @@ PREFLIGHT = Answer(
 )
 
 Network = ipaddress.IPv4Network | ipaddress.IPv6Network
-DAY_LEVEL, WEEK_LATER = 24, 7 * 24 + 1
+LATER_DAYS = 8
 GROUP_LOSS = {"7d": 2.0, "ever": 4.0}
 """What one visitor's day loses by all streams of a website together."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Counting:
-    """One of the streams of a website: its unit, and what one visitor's day loses by figures of an
-    hour, by those of a day when it is over, and by those a week later."""
+    """One of the streams of a website: its unit, and what one visitor's day loses by the figure of
+    a day when it is over, by its later stage, and by figures of hours (0: there are none)."""
 
     unit: Unit
-    hour: float
     day: float
     later: float
+    hour: float = 0.0
+
+    @property
+    def ticks_per_day(self) -> int:
+        return 24 if self.hour else 1
 
     @property
     def mechanism(self) -> Blocks:
-        """Hours, if they have a budget, and days."""
-        share = self.unit.sensitivity
-        day = Level(DAY_LEVEL, self.day / share, later=((WEEK_LATER, self.later / share),))
-        return Blocks(*([Level(1, self.hour / share)] if self.hour else []), day)
+        length = self.ticks_per_day
+        hour, day, later = (
+            round(loss / self.unit.sensitivity, 6) for loss in (self.hour, self.day, self.later)
+        )
+        days = Level(length, day, later=((LATER_DAYS * length, later),))
+        return Blocks(Level(1, hour), days) if hour else Blocks(days)
 
 
 STREAMS = {
-    "visits": Counting(unit=Unit(of="person", events=10, per="1d"), hour=0.2, day=0.5, later=1.2),
-    "visitors": Counting(unit=Unit(of="person", per="1d"), hour=0.1, day=0.3, later=0.6),
-    "pages": Counting(unit=Unit(of="person", keys=5, per="1d"), hour=0, day=0.8, later=1.6),
+    "visits": Counting(unit=Unit(of="person", events=10, per="1d"), day=0.6, later=1.4),
+    "visitors": Counting(unit=Unit(of="person", per="1d"), day=0.4, later=0.6, hour=0.2),
+    "pages": Counting(unit=Unit(of="person", keys=5, per="1d"), day=0.8, later=1.8),
 }
 """What is counted: at most 10 visits of a visitor in a day, visitors once a day, and under each of
 at most 5 pages once a day."""
@@ -148,7 +156,7 @@ class Websites:
                     described = Description(
                         name=stream_name(domain, kind),
                         mechanism=counting.mechanism,
-                        ticks=Ticks(tick_seconds=3600, zone=self.zone),
+                        ticks=Ticks(tick_seconds=DAY // counting.ticks_per_day, zone=self.zone),
                         unit=counting.unit,
                         group=Group.of(domain, GROUP_LOSS),
                     )

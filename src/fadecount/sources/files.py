@@ -7,8 +7,11 @@ rules.
 
 from __future__ import annotations
 
+import gzip
+import zlib
 from collections import Counter
 from collections.abc import Callable, Hashable, Iterator, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass, field
 from functools import cached_property, lru_cache
 from importlib.util import find_spec
@@ -32,6 +35,7 @@ from fadecount.sources.rows import (
     json_parser,
     numbered_lines,
 )
+from fadecount.sources.visits import log_parser
 from fadecount.streams.discovery import Counts
 from fadecount.streams.hidden import add_counts
 from fadecount.streams.inputs import Key, Noted, person_digest
@@ -247,9 +251,21 @@ def read_plain(
     Memory grows with the number of distinct pairs of tick and key (and of tick and person or id),
     not with the number of rows.
     """
-    with path.open("rb") as stream:
+    with _opened(path) as stream:
         counts = count_stream(stream, path.name, kind, options, report, people)
     yield from batches_of(counts)
+
+
+@contextmanager
+def _opened(path: Path) -> Iterator[BinaryIO]:
+    """The bytes of a file; those of an access log may be packed."""
+    try:
+        with gzip.open(path) if path.suffix.lower() == ".gz" else path.open("rb") as stream:
+            yield cast("BinaryIO", stream)
+    except (EOFError, gzip.BadGzipFile, zlib.error):
+        raise InputError(
+            f"{path.name} is damaged: it cannot be unpacked; take a whole copy"
+        ) from None
 
 
 def count_stream(
@@ -346,7 +362,7 @@ def parser_for(
         if header is None:
             return json_parser(())  # there are no lines to parse
         return csv_parser(*csv_header(header, options, source), options.separator)
-    return json_parser(options.columns)
+    return log_parser(options.columns) if kind == "log" else json_parser(options.columns)
 
 
 def require_file(path: Path) -> None:
@@ -411,7 +427,7 @@ def check_file(path: str | Path, options: SourceOptions) -> SourceReport:
         if any(reason not in OUTSIDE for reason in report.skipped):
             raise InputError(f"{path.name}: {'; '.join(report.lines())}")
         return report
-    with path.open("rb") as stream:
+    with _opened(path) as stream:
         count_stream(stream, path.name, kind, options, report, People(options), stop=True)
     return report
 
@@ -484,9 +500,12 @@ def read_frame(
 def line_format(options: SourceOptions) -> Format:
     """The format of a pipe. It is never guessed from the first row: one bad row would affect all
     others."""
-    if options.format not in ("csv", "jsonl"):
+    if options.format not in ("csv", "jsonl", "log"):
         raise bad_parameter(
-            "format", options.format, "csv or jsonl for a pipe", "name it; Parquet is read by path"
+            "format",
+            options.format,
+            "csv, jsonl or log for a pipe",
+            "name it; Parquet is read by path",
         )
     return options.format
 
@@ -502,7 +521,7 @@ def _batches(
     """The batches of a file. Both readers of CSV give the same; the choice is about time alone."""
     try:
         small = kind == "csv" and path.stat().st_size <= SMALL_BYTES
-        if kind == "jsonl" or small or not has_polars():
+        if kind in ("jsonl", "log") or small or not has_polars():
             yield from read_plain(path, kind, options, report, people)
             return
         from fadecount.sources import frames

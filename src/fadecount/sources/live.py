@@ -26,7 +26,7 @@ from fadecount.sources.files import (
     require_file,
 )
 from fadecount.sources.options import SourceOptions
-from fadecount.sources.rows import Event, Lines, Reason, RowJudge, json_parser, numbered_lines
+from fadecount.sources.rows import Event, Lines, Reason, RowJudge, numbered_lines
 from fadecount.streams.inputs import Key
 
 FLUSH_ROWS = 10_000
@@ -115,7 +115,11 @@ class LiveReading(Reading[LiveBatch]):
 
     def _read(self) -> Iterator[LiveBatch]:
         clock, options = self._clock, self._options
-        parse = json_parser(options.columns) if options.format == "jsonl" else None
+        parse = (
+            None
+            if options.format == "csv"
+            else parser_for(line_format(options), iter(()), options, "")
+        )
         self._pass_to(clock())
         second = int(clock()) + 1  # ticks pass at whole seconds, whenever events arrive
         threading.Thread(target=self._listen, daemon=True).start()

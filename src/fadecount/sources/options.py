@@ -13,7 +13,7 @@ from fadecount.errors import bad_parameter
 from fadecount.streams.ticks import Ticks
 from fadecount.streams.unit import Unit
 
-Format = Literal["csv", "jsonl", "parquet"]
+Format = Literal["csv", "jsonl", "log", "parquet"]
 TimeUnit = Literal["auto", "iso", "s", "ms", "us"]
 
 SUFFIXES: dict[str, Format] = {
@@ -24,6 +24,7 @@ SUFFIXES: dict[str, Format] = {
     ".pq": "parquet",
 }
 PACKED = (".gz", ".bz2", ".xz", ".zst", ".zip")
+LOG_COLUMNS = ("time", "page", "visitor")
 LARGEST_TICK = 366 * 86_400
 LARGEST_AMOUNT = 1 << 31
 LARGEST_KEYS = 1 << 24
@@ -45,6 +46,9 @@ class SourceOptions:
     ``keys_per_person`` above 1, the first ``per_person`` rows under each of the person's first so
     many keys count. An amount above ``max_amount`` counts as ``max_amount``. Of the rows with one
     id in the column ``unique``, the first one in each tick counts; a live source refuses this.
+
+    With ``format="log"``, the source is an access log of a web server (common or combined), and
+    the columns are ``time``, ``page`` and ``visitor`` (:mod:`fadecount.sources.visits`).
 
     ``tick`` is a duration such as ``1h``, or a number of seconds. A time without an offset is taken
     in ``zone``. The tick of a time is its Unix seconds divided by the length of a tick, rounded
@@ -102,7 +106,7 @@ class SourceOptions:
             require_integer(name, getattr(self, name), minimum=least, maximum=most, remedy=remedy)
         for name, choices in (
             ("time_unit", ("auto", "iso", "s", "ms", "us")),
-            ("format", (None, "csv", "jsonl", "parquet")),
+            ("format", (None, "csv", "jsonl", "log", "parquet")),
             ("separator", (",", ";", "\t", "|")),
             ("late", (None, "next", "drop")),
         ):
@@ -132,6 +136,12 @@ class SourceOptions:
         different = "" not in columns and len(set(columns)) == len(columns)
         for wrong, name, bound, remedy in (
             (not different, "columns", "non-empty and different", "each column means one thing"),
+            (
+                self.format == "log" and not set(columns) <= set(LOG_COLUMNS),
+                "columns",
+                f"{', '.join(LOG_COLUMNS)} for an access log",
+                "name these",
+            ),
             (len(keys) > LARGEST_KEYS, "keys", f"at most {LARGEST_KEYS} keys", "or use other"),
             (repeated, "keys", "different from one another", "remove the repeated key"),
             (
@@ -175,7 +185,8 @@ class SourceOptions:
     def format_of(self, path: Path) -> Format:
         """The given format, or else the one that the file name implies."""
         suffix = path.suffix.lower()
-        kind = None if suffix in PACKED else self.format or SUFFIXES.get(suffix)
+        packed = suffix in PACKED and (self.format, suffix) != ("log", ".gz")
+        kind = None if packed else self.format or SUFFIXES.get(suffix)
         if kind is None:
             remedy = "unpack the file first" if suffix in PACKED else "or name the format"
             raise bad_parameter("format", suffix, f"one of {', '.join(SUFFIXES)}", remedy)

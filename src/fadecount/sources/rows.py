@@ -56,9 +56,11 @@ class Reason(IntEnum):
     AFTER = 15, "the time is after the last tick that is counted"
     LATE = 16, "the row is late: its tick is over"
     REPEATED = 17, "the id (unique) is that of an earlier row of the same tick, key and person"
+    REQUEST = 18, "the line is not a request of an access log"
+    VISIT = 19, "the request is no visit to a page: a program, a file, an error"
 
 
-OUTSIDE = (Reason.BEFORE, Reason.AFTER, Reason.LATE, Reason.REPEATED)
+OUTSIDE = (Reason.BEFORE, Reason.AFTER, Reason.LATE, Reason.REPEATED, Reason.VISIT)
 """Reasons that are not errors in a row."""
 
 BYTE_ORDER_MARK = b"\xef\xbb\xbf"
