@@ -217,11 +217,11 @@ def _status(arguments: argparse.Namespace) -> Status | None:
 def _release(arguments: argparse.Namespace, under_way: Run, how: dict[str, Any]) -> int:
     """Write what is released, until the source ends or the user interrupts, and report."""
     from fadecount.streams.export import TOTAL, FigureWriter, figures_table, published_tables
-    from fadecount.streams.published import default_per, require_level
+    from fadecount.streams.published import first_per, require_level
 
     stream, kept = under_way.stream, is_stored(arguments)
     live = arguments.follow or arguments.time is None
-    per = arguments.per or default_per(stream.description.levels)
+    per = arguments.per or first_per(stream.description)
     if live and per != TOTAL:
         require_level(stream.description, per)
     at_once = live or per == TOTAL

@@ -176,6 +176,7 @@ class Published:
         A slot that is a block of a level has the published figure, at its latest stage. Any other
         one is computed from the figures that cover it. The slot that is not over yet is partial.
         """
+        require_sum(self.description, per)
         steps = self._steps(as_of)
         first = self._first_kept() if since is None else max(self.first_tick, since)
         end = self.first_tick + steps if until is None else min(until, self.first_tick + steps)
@@ -214,6 +215,7 @@ class Published:
 
     def check_per(self, per: str, *, zone: str | None = None) -> None:
         """Refuse a length of slots that figures cannot give."""
+        require_sum(self.description, per)
         if per != default_per(()) and self._level(per, zone) is None:
             self._slots(per, zone, self.steps)
 
@@ -226,6 +228,7 @@ class Published:
     ) -> Figures:
         """The total since the stream began up to before each of these ticks: as known now, or as it
         was published when that tick began."""
+        require_sum(self.description, default_per(()))
         wanted = np.asarray(ticks, dtype=np.int64)
         steps = self._steps(as_of)
         ends = np.minimum(wanted - self.first_tick, steps)
@@ -263,6 +266,7 @@ class Published:
     def so_far(self, per: str, *, as_of: int | None = None) -> Figures:
         """The count of the slot of the length ``per`` that is not over yet: so far today for
         ``1d``."""
+        require_sum(self.description, per)
         steps, level = self._steps(as_of), self._level(per, None)
         open_too = steps + 1  # the tick that is open is in the slot, and not counted
         if level is not None and self.calendar is not None:
@@ -277,6 +281,8 @@ class Published:
     def window(self, first: int, end: int, *, as_of: int | None = None) -> Figures:
         """The count of the ticks from ``first`` to before ``end``, of which what is published
         counts."""
+        if self.description.block_of(first) != self.description.block_of(max(first, end - 1)):
+            require_sum(self.description, default_per(()))
         steps = self._steps(as_of)
         start, last = max(0, first - self.first_tick), min(end - self.first_tick, steps)
         if last < start:
@@ -310,7 +316,7 @@ class Published:
     def default_per(self) -> str:
         """What people read first: days, or the largest blocks below a day; the running totals of
         other mechanisms."""
-        return default_per(self.description.levels)
+        return first_per(self.description)
 
     # Slots
     # --------------------------------------------------------------------------------------------
@@ -725,6 +731,27 @@ def default_per(levels: Sequence[str]) -> str:
         return "total"
     below = [level for level in levels if not level.endswith(("mo", "y"))]
     return "1d" if "1d" in levels else (below or list(levels))[-1]
+
+
+def first_per(description: Description) -> str:
+    """What people read first of a stream: :func:`default_per`, or the slots in which each person
+    counts once."""
+    return description.unit.distinct_per or default_per(description.levels)
+
+
+def require_sum(description: Description, per: str) -> None:
+    """Refuse slots in which distinct persons do not add up: the same people come every day."""
+    slot = description.unit.distinct_per
+    if slot is None:
+        return
+    if per == default_per(()) or parse_duration(per, name="per") > parse_duration(slot):
+        raise bad_parameter(
+            "per",
+            per,
+            f"at most {slot}: each person counts once per {description.unit.slot}, and distinct"
+            " persons do not add up",
+            "a stream with one person per that time counts them",
+        )
 
 
 def require_level(description: Description, per: str) -> int:
