@@ -141,6 +141,8 @@ class Published:
     """For each level the first tick whose figures are still there; empty if all are."""
     summed: bool = False
     """Whether the keys are one column, their sum."""
+    beta: float = BETA
+    """The probability that an interval misses the true count."""
 
     def together(self) -> Published:
         """The same stream with one column: the sum over all keys that exist, with its own band.
@@ -452,7 +454,7 @@ class Published:
                 part = slice(low, high)
                 self._fill(level, stage, slots, part, values, known, out, copies)
                 for count in np.unique(copies[part][out[part]]).tolist():
-                    width_of_sum = mechanism.figure_interval(level, stage, copies=count)
+                    width_of_sum = mechanism.figure_interval(level, stage, self.beta, copies=count)
                     around[part][copies[part] == count] = width_of_sum
                 status[part] = STATUSES.index(mechanism.levels[level].status(stage))
                 at = self.first_tick + ends[part] + stages[stage].lag
@@ -575,7 +577,7 @@ class Published:
             known[:, columns] |= there[:, np.newaxis]
             parts = [*parts, (views, after - position)] if self.summed else [(views, 1)]
             if not self.summed or after == len(self.keys):
-                bounds[:, columns] = bounds_of_sums(parts, BETA)[:, np.newaxis]
+                bounds[:, columns] = bounds_of_sums(parts, self.beta)[:, np.newaxis]
             final &= views.final
             published = np.maximum(published, views.published)
             if not position:
@@ -609,10 +611,10 @@ class Published:
             values = np.where(known, values, 0).sum(axis=1, keepdims=True)
             copies = np.stack([(known & ~late).sum(axis=1), late.sum(axis=1)], axis=1)
             pairs = np.stack(starts, axis=1), np.stack((ends, ends), axis=1)
-            around = mechanism.half_widths(*pairs, copies=copies)[:, np.newaxis]
+            around = mechanism.half_widths(*pairs, beta=self.beta, copies=copies)[:, np.newaxis]
             known = copies.sum(axis=1, keepdims=True) > 0
         else:
-            each, whole = (mechanism.half_widths(start, ends) for start in starts)
+            each, whole = (mechanism.half_widths(start, ends, beta=self.beta) for start in starts)
             around = np.where(late, whole[:, np.newaxis], each[:, np.newaxis])
         around[~known] = 0
         ticks = self.description.ticks
