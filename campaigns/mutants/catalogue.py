@@ -349,12 +349,19 @@ MUTANTS = (
         "// tick_seconds) if later",
         FADING,
     ),
+    Mutant(
+        "distinct persons added up",
+        "streams/published.py",
+        'or parse_duration(per, name="per") > parse_duration(slot):',
+        ":",
+        ("tests/streams/test_distinct.py",),
+    ),
     # What enters a stream: amounts held to the unit, large counts capped without expanding them.
     Mutant(
         "an amount above the unit's counted",
         "streams/inputs.py",
-        "if not 0 <= smallest <= largest <= most:",
-        "if not 0 <= smallest <= largest:",
+        "amounts = np.minimum(amounts, self._description.unit.amount)",
+        "",
         ("tests/streams/test_inputs.py",),
     ),
     Mutant(

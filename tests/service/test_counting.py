@@ -321,7 +321,8 @@ def test_the_unit_is_given_at_creation_shown_and_held(harness: Harness) -> None:
         assert harness.post("/v1/streams", {**body, "name": "other", "unit": unit}).status == 400
     for events, status in (
         ([{"key": "a", "amount": 5}, {"key": "a", "amount": 2, "count": 3}], 202),
-        ([{"key": "a", "amount": 6}], 400),
+        ([{"key": "b", "amount": 6}, {"key": "b", "amount": 9, "count": 2}, {"key": "b"}], 202),
+        ([{"key": "b", "amount": -1}], 400),
         ([{"key": "a", "count": 100}], 202),
     ):
         assert harness.post("/v1/streams/paid/events", {"events": events}).status == status
@@ -336,7 +337,7 @@ def test_the_unit_is_given_at_creation_shown_and_held(harness: Harness) -> None:
     aged = harness.request("GET", "/v1/streams/paid/privacy?age=1h", token=harness.admin).json()
     assert (aged["unit"], aged["losses"][0]["loss"]) == (text, 5 * EXACT.loss(60))
     with harness.client() as client:
-        assert [row.value for row in client.total("paid")] == [111, 0]
+        assert [row.value for row in client.total("paid")] == [111, 16]
         assert client.stream("paid").unit == Unit(amount=5)
 
 
@@ -378,6 +379,27 @@ def test_of_a_person_as_many_events_count_as_the_unit_says(harness: Harness) -> 
         assert client.add("people", {"b": 9}, person="one")
         harness.close_tick(name="people")
         assert [row.value for row in client.total("people")] == [6, 3]
+
+
+def test_distinct_persons_are_not_added_up(harness: Harness) -> None:
+    unit: dict[str, str | int] = {"of": "person", "per": "1d"}
+    with harness.client() as client:
+        client.create("people", tick="1m", mechanism=EXACT, unit=unit)
+        client.add("people", {"all": 2}, person="one")
+    harness.close_tick(name="people")
+    path = "/v1/streams/people"
+    about = harness.request("GET", path, token=harness.admin).json()
+    assert (about["distinct_per"], about["default_per"]) == ("1d", "1d")
+    (day,) = harness.request("GET", f"{path}/figures", token=harness.admin).json()["figures"]
+    assert day["value"] == 1
+    assert (
+        harness.request("GET", f"{path}/so-far", token=harness.admin).json()["figures"][0]["value"]
+        == 1
+    )
+    for route in ("total", "figures?per=total", "figures?per=1w", "so-far?per=1mo"):
+        refused = harness.request("GET", f"{path}/{route}", token=harness.admin)
+        assert refused.status == 400, route
+        assert "distinct persons do not add up" in refused.json()["detail"], route
 
 
 def test_the_cap_of_a_persons_day_holds_over_ticks(harness: Harness) -> None:

@@ -106,8 +106,6 @@ def test_a_wrong_batch_is_refused_by_itself_and_before_the_others_are_written(
     assert (
         (first, last) == (True, True) and isinstance(wrong, Problem) and wrong.code == "unknown_key"
     )
-    many = accept(leader, "doors", [(SentEvents({"a": 1}, largest_amount=2), None)], clock.moment)
-    assert isinstance(many[0], Problem) and many[0].code == "wrong_amount"
     clock.moment += 60
     leader.close_due(clock.moment)
     assert released(leader) == [2]

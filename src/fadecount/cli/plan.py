@@ -17,6 +17,8 @@ examples:
     --per-person 3/tick --keys-per-person 4 --save plan.json
   fadecount plan --tick 1m --loss 1h=0.5 --loss 30d=2 --loss 1y=4 --delta 1e-9 \\
     --per-person 1/day --discover 1d --save plan.json
+  fadecount plan --tick 1h --loss 1y=4 --per-person 4/day \\
+    --sample rides.csv --time at --person card
   fadecount plan --open
 """
 
@@ -65,6 +67,12 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         ("--discover", "1d[=PART]", discover, str),
     )
     add_options(
+        parser.add_argument_group("sample", "for you only: which cap leaves out how much"),
+        ("--sample", "FILE", "show what each cap would leave out of these events", str),
+        ("--person", "COL", "its column of a person's id", str),
+        ("--time", "COL", "its column of the time", str),
+    )
+    add_options(
         parser.add_argument_group("results"),
         ("--option", "N", option, int),
         ("--plot", "FILE", "draw limits, the option and others (.png, .svg, .pdf)", str),
@@ -90,6 +98,7 @@ def run(arguments: argparse.Namespace) -> int:
     with waiting("planning"):
         made = plan(**wishes)
     chosen = _chosen(made, arguments.option)
+    caps = [*_caps(arguments, made, chosen)]
     # Before the picture: a plan file that exists is refused, and then nothing is written.
     if arguments.save:
         save_plan(arguments.save, made, chosen, force=arguments.force)
@@ -98,11 +107,51 @@ def run(arguments: argparse.Namespace) -> int:
     if arguments.json:
         print(plan_json(made, chosen))
         return 0
-    print(plan_table(made, chosen))
+    print("\n".join([plan_table(made, chosen), *caps]))
     for what, path in (("plan saved as", arguments.save), ("picture in", arguments.plot)):
         if path:
             print(f"{what} {path}")
     return 0
+
+
+def _caps(arguments: argparse.Namespace, made: Plan, chosen: Option) -> Iterator[str]:
+    """Return lines on what caps of persons leave out of a sample, and how exact counts are then."""
+    given = [name for name in ("sample", "person", "time") if getattr(arguments, name) is not None]
+    if not given:
+        return
+    if len(given) < 3 or arguments.tick is None:
+        raise ParameterError("--sample, --person, --time and --tick must be given together")
+    from fadecount.planning.published import widths
+    from fadecount.sources import SourceOptions, read_file
+
+    person = made.request.person
+    slot = person.per or "1d"
+    yield f"\nof {arguments.sample}, for you only: these are exact counts"
+    row = "{:>22}{:>16}{:>12}{:>12}"
+    yield row.format("events per person", "rows left out", "a day", "total")
+    cap, dropped = 1, 1
+    while dropped:
+        options = SourceOptions(
+            tick=arguments.tick,
+            time=arguments.time,
+            person=arguments.person,
+            per_person=cap,
+            person_per=slot,
+        )
+        with waiting("reading"):
+            reading = read_file(arguments.sample, options)
+            for _ in reading:
+                pass
+        report = reading.report
+        good, dropped = report.rows_read - report.rows_skipped, report.rows_dropped
+        *slots, total = widths(chosen.mechanism.scaled(person.events / cap), made.request)
+        day = next(
+            (f"± {_figure(width.final or 0)}" for width in slots if width.name == "a day"), "-"
+        )
+        left_out = f"{100.0 * dropped / max(1, good):.3g} %"
+        per = unit_of(made.request).slot if person.per else "day"
+        yield row.format(f"{cap} per {per}", left_out, day, f"± {_figure(total.half_width)}")
+        cap *= 2
 
 
 def _open(arguments: argparse.Namespace) -> int:

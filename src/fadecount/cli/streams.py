@@ -197,7 +197,9 @@ def _summary(reader: Reader, status: Status) -> dict[str, Any]:
         "sensitivity": description.sensitivity,
         "ticks_released": status.published_steps,
         "released_until": description.ticks.shown(tick + 1) if status.published_steps else None,
-        "error_95": int(published.total().half_widths.max(initial=0)) if published.steps else None,
+        "error_95": int(published.total().half_widths.max(initial=0))
+        if published.steps and description.unit.distinct_per is None
+        else None,
         "other_histories": len(status.forks),
         "releases_kept_for": "ever" if kept is None else format_duration(kept),
     }
@@ -365,7 +367,7 @@ def _plot(arguments: argparse.Namespace) -> None:
     """Draw the totals, or the counts per hour, day, ..., with intervals of 95 percent."""
     from fadecount.plots import draw_panels, new_figure, save_figure
     from fadecount.streams.export import TOTAL, joined_table
-    from fadecount.streams.published import default_per
+    from fadecount.streams.published import first_per
 
     with open_reader(arguments) as reader:
         ticks, keys = reader.status(arguments.name).description.ticks, reader.keys(arguments.name)
@@ -380,9 +382,8 @@ def _plot(arguments: argparse.Namespace) -> None:
                 " repeat --key"
             )
         tables = _tables(reader, arguments)
-        levels = reader.status(arguments.name).description.levels
+        per = arguments.per or first_per(reader.status(arguments.name).description)
         table = joined_table(tables)
-    per = arguments.per or default_per(levels)
     if not {*wanted} & {*table["key"]}:
         raise ParameterError(
             f"stream {arguments.name!r} has released nothing in that time; there is nothing to draw"

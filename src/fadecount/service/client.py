@@ -197,9 +197,9 @@ class _Calls(Generic[Http]):
         """Count events by key; True when they are durable, False if this token has sent this id
         before.
 
-        A count is a number of events, and ``amount`` is the amount of each of them, at most that of
-        the stream's unit. ``person`` says whose events these are; a stream that protects persons
-        needs it.
+        A count is a number of events, and ``amount`` is the amount of each of them; more
+        than that of the stream's unit counts as that. ``person`` says whose events these are; a
+        stream that protects persons needs it.
         """
         if id is not None and not (id and id.isascii() and id.isprintable()):
             raise bad_parameter(

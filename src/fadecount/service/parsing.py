@@ -55,7 +55,8 @@ class Event(Struct, forbid_unknown_fields=True, frozen=True, gc=False):
     key: Annotated[str, Meta(max_length=LONGEST_NAME)] = ONLY_KEY
     count: Annotated[int, Meta(ge=0, le=MOST_COUNT)] = 1
     amount: Annotated[
-        int, Meta(ge=0, le=MOST_AMOUNT, description="at most what the unit of the stream says")
+        int,
+        Meta(ge=0, le=MOST_AMOUNT, description="more than the unit's amount counts as that"),
     ] = 1
 
 
@@ -68,13 +69,21 @@ class Events(Struct, forbid_unknown_fields=True):
 
 
 class SentEvents(Struct):
-    """Events added up: what each key gets, the largest amount, whether every key has one event, and
-    whose they are."""
+    """Events added up: what each key gets, the largest amount, whether every key has one event,
+    whose they are, and how many there are of each key and amount, if some amount is above 1."""
 
     counts: dict[str, int]
     largest_amount: int = 1
     single: bool = False
     person: str | None = None
+    amounts: dict[tuple[str, int], int] = {}
+
+    def cut(self, most: int) -> SentEvents:
+        """The same events with amounts up to ``most``."""
+        counts: dict[str, int] = {}
+        for (key, amount), times in self.amounts.items():
+            counts[key] = counts.get(key, 0) + times * min(amount, most)
+        return SentEvents(counts, most, self.single, self.person)
 
 
 class Visit(Struct):
@@ -284,13 +293,15 @@ def parse_events(body: bytes, *, lines: bool) -> SentEvents:
         if b"\\" in body or max(body.count(b'"events"'), body.count(b'"person"')) > 1:
             _refuse_duplicates(body)
     sums: dict[str, int] = {}
+    amounts: dict[tuple[str, int], int] = {}
     largest, most_times = 1, 0
     for event, times in Counter(events).items():
         count, amount = event.count * times, event.amount
         sums[event.key] = sums.get(event.key, 0) + count * amount
+        amounts[event.key, amount] = amounts.get((event.key, amount), 0) + count
         largest, most_times = max(largest, amount), max(most_times, count)
     single = len(sums) == len(events) and most_times <= 1
-    return SentEvents(sums, largest, single, person)
+    return SentEvents(sums, largest, single, person, amounts if largest > 1 else {})
 
 
 def checked_text(value: str, what: str) -> str:

@@ -39,7 +39,7 @@ from fadecount.service.settings import Clock
 from fadecount.service.stream_info import FigurePage, PublishedFigure, StreamInfo, stream_info
 from fadecount.service.tokens import Access
 from fadecount.streams.export import COLUMNS, TOTAL, Table, csv_text, figures_table, table_rows
-from fadecount.streams.published import Figures, Published, default_per, no_figures
+from fadecount.streams.published import Figures, Published, first_per, no_figures, require_sum
 from fadecount.streams.reader import Reader
 from fadecount.streams.status import Status
 from fadecount.streams.windows import WindowCalendar
@@ -214,6 +214,8 @@ def _page(
     """What was asked for, with what one must know of it."""
     query: FigureQuery = call.query
     per = _per(stream, query, ask is _so_far) if isinstance(query, SoFarQuery) else TOTAL
+    with refusing("bad_query", _lengths(stream), (ParameterError,)):
+        require_sum(stream.status.description, per)
     as_of, positions = _vintage(stream, query.as_of), _positions(stream, query)
     published, following = stream.published(reader), None
     if not published.steps:
@@ -349,7 +351,7 @@ def slot_length(stream: PublicStream, query: ShownQuery | TopQuery) -> str:
 
 def _per(stream: PublicStream, query: SoFarQuery | ShownQuery | TopQuery, is_open: bool) -> str:
     """The length of slots: the one asked for, or the one that people read first."""
-    per = query.per or default_per(stream.status.description.levels)
+    per = query.per or first_per(stream.status.description)
     if per == TOTAL:
         if is_open and query.per is not None:
             raise bad_request("bad_query", _lengths(stream))
@@ -363,7 +365,12 @@ def _per(stream: PublicStream, query: SoFarQuery | ShownQuery | TopQuery, is_ope
 
 def _lengths(stream: PublicStream) -> str:
     """Which lengths of slots there are, in a sentence."""
-    levels = stream.status.description.levels
+    levels, unit = stream.status.description.levels, stream.status.description.unit
+    if unit.distinct_per:
+        return (
+            f"per must be at most {unit.distinct_per}: each person counts once per {unit.slot}, and"
+            " distinct persons do not add up"
+        )
     if levels:
         return (
             f"per must be one of {', '.join(levels)}, or made of whole blocks of {levels[0]} such"

@@ -13,7 +13,7 @@ from fadecount.mechanisms import Blocks, Mechanism
 from fadecount.streams.calendar import BlockCalendar
 from fadecount.streams.description import Description
 from fadecount.streams.forks import StreamLoss
-from fadecount.streams.published import default_per
+from fadecount.streams.published import first_per
 from fadecount.streams.status import Status
 from fadecount.streams.unit import Unit
 
@@ -100,7 +100,8 @@ class StreamInfo:
     `published_through`, the end of the last tick that is over (null: none is), and `open_start` is
     the start of the tick that is open now. The next publication is `lag_seconds` late. `levels` are
     the blocks that have figures of their own; none for running totals. `default_per` is what people
-    read first. A list of streams leaves out `keys` and the `next` figures.
+    read first. Where each person counts once in slots of `distinct_per`, longer times do not add
+    up. A list of streams leaves out `keys` and the `next` figures.
     """
 
     name: str
@@ -112,6 +113,7 @@ class StreamInfo:
     mechanism: dict[str, Any]
     levels: Sequence[LevelInfo]
     default_per: str
+    distinct_per: str | None
     unit: Unit
     unit_text: str
     group: dict[str, Any] | None
@@ -150,7 +152,8 @@ def stream_info(
         keys=keys or (),
         mechanism=_as_json(description.mechanism),
         levels=levels if keys is None else _with_next(levels, status),
-        default_per=default_per(description.levels),
+        default_per=first_per(description),
+        distinct_per=description.unit.distinct_per,
         unit=description.unit,
         unit_text=description.unit.text,
         group=None if status.group is None else status.group.about(),

@@ -517,8 +517,7 @@ def _checked(intake: Intake, events: SentEvents, batch_id: str | None) -> Events
         detail = f"this stream protects {unit.text}; it {wanted} the events"
         return bad_request("wrong_person", detail)
     if events.largest_amount > unit.amount:
-        detail = f"this stream protects {unit.text}; amounts must be at most {unit.amount}"
-        return bad_request("wrong_amount", detail)
+        events = events.cut(unit.amount)
     if events.person is not None and unit.amount > 1 and not events.single:
         detail = (
             "send one event per key and request: each amount is that of one event of the person"

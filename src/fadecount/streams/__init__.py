@@ -13,6 +13,7 @@ if TYPE_CHECKING:
     from fadecount.streams.forks import StreamLoss
     from fadecount.streams.groups import Group, GroupLoss
     from fadecount.streams.inputs import Batch, Intake, ReadPosition
+    from fadecount.streams.means import Means, means
     from fadecount.streams.published import Figures, Published
     from fadecount.streams.reader import Reader
     from fadecount.streams.seal import Plain, Seal, Sealed, seal_from
@@ -30,6 +31,7 @@ _NAMES = {
     "forks": ("StreamLoss",),
     "groups": ("Group", "GroupLoss"),
     "inputs": ("Batch", "Intake", "ReadPosition"),
+    "means": ("Means", "means"),
     "reader": ("Reader",),
     "seal": ("Plain", "Seal", "Sealed", "seal_from"),
     "store": ("PostgresStore", "SQLiteStore", "Store"),
@@ -54,6 +56,7 @@ __all__ = [
     "Group",
     "GroupLoss",
     "Intake",
+    "Means",
     "Plain",
     "PostgresStore",
     "Published",
@@ -70,6 +73,7 @@ __all__ = [
     "Unit",
     "WindowCalendar",
     "fence_from",
+    "means",
     "read_clock",
     "seal_from",
 ]

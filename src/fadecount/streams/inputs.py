@@ -62,7 +62,7 @@ class Batch:
     (:func:`person_digest`). The events of a batch arrive key by key.
 
     Where the unit has an amount of 1, a count is a number of events. Otherwise each count is the
-    amount of one event, and one above the unit's amount is refused. Counts that add up several
+    amount of one event, and one above the unit's amount counts as that. Counts that add up several
     events need ``largest_amount``, the largest amount among these events; the caller is responsible
     for it. One above the unit's is refused, and so are sums of amounts of a person.
     """
@@ -139,8 +139,8 @@ class Intake:
         counted before.
 
         Where the unit has an amount of 1, a count is a number of events. Otherwise each count is
-        the amount of one event. One above the unit's amount is refused with an ``InputError``, and
-        nothing is counted; :class:`Batch` says how to add sums. ``person`` is the person who caused
+        the amount of one event, and one above the unit's amount counts as that; :class:`Batch` says
+        how to add sums. ``person`` is the person who caused
         the events; a stream that protects persons needs it, and counts as many of the events as its
         unit allows. ``at`` is when the events happened (Unix seconds): if the open tick was over by
         then, a ``ClockError`` is raised, since an event counted before its time has lost more than
@@ -185,11 +185,11 @@ class Intake:
         """Count single events in the open tick, in one transaction: one row each, with the position
         of its key (the text of a hidden one) and its amount.
 
-        An amount above the unit's is refused with an ``InputError``, and nothing is counted. ``at``
-        is the latest time of these events, as in :meth:`add`. ``position`` says how far their
-        source has been read; it is stored in the same transaction, so a restart neither counts an
-        event twice nor leaves one out. Returns how many rows count: the others are beyond the cap
-        of their person. That number is for the operator only.
+        An amount above the unit's counts as that. ``at`` is the latest time of these
+        events, as in :meth:`add`. ``position`` says how far their source has been read; it is
+        stored in the same transaction, so a restart neither counts an event twice nor leaves one
+        out. Returns how many rows count: the others are beyond the cap of their person. That number
+        is for the operator only.
         """
         if not len(keys) == len(amounts) == (len(keys) if persons is None else len(persons)):
             raise InputError(
@@ -200,8 +200,9 @@ class Intake:
             if not (self._may_hide(key) if isinstance(key, str) else self._is_declared(key)):
                 raise InputError("keys must be positions in the declared keys")
         self._check_person(persons is not None)
-        if len(keys):
-            self._check_amounts(int(amounts.min()), int(amounts.max()))
+        if len(keys) and int(amounts.min()) < 0:
+            raise InputError("amount must be at least 0 for every event; leave the others out")
+        amounts = np.minimum(amounts, self._description.unit.amount)
         hashes = [] if persons is None else self._hashes(persons)
         events = Events(keys, [1] * len(keys), amounts.tolist(), hashes)
         return self._accepted([events], at, position).counted
@@ -328,9 +329,12 @@ class Intake:
         counts, keys = [_count(count) for count in batch.counts.values()], self._keys(batch)
         ones = [1] * len(keys)
         if unit.amount > 1 and largest is None:
-            self._check_amounts(0, max(counts, default=0))
-        elif largest is not None:
-            self._check_amounts(largest, largest)
+            counts = [min(count, unit.amount) for count in counts]
+        elif largest is not None and not 0 <= largest <= unit.amount:
+            raise InputError(
+                f"largest_amount must be from 0 to {unit.amount}, the largest of the stream's unit;"
+                " cut the amounts to it before you add them up"
+            )
         if person is None:
             return Events(keys, ones, counts, [], batch.id)
         if unit.amount > 1 and largest is not None:
@@ -366,14 +370,6 @@ class Intake:
             raise InputError("person must be left out: the stream protects one event, not persons")
         if wanted and not given:
             raise InputError("person must be given: the stream protects persons")
-
-    def _check_amounts(self, smallest: int, largest: int) -> None:
-        most = self._description.unit.amount
-        if not 0 <= smallest <= largest <= most:
-            raise InputError(
-                f"amount must be from 0 to {most}, the largest of the stream's unit, for every"
-                " event; limit it before you add it"
-            )
 
     def _hashes(self, persons: Iterable[str | bytes]) -> list[bytes]:
         """How persons are stored. An id and its digest are one person, whichever way the events

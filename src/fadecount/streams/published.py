@@ -221,6 +221,8 @@ class Published:
     """For each level the first tick whose figures are still there; empty if all are."""
     summed: bool = False
     """Whether the keys are one column, their sum."""
+    beta: float = BETA
+    """The probability that an interval misses the true count."""
 
     def together(self) -> Published:
         """The same stream with one column: the sum over all keys that exist, with its own band.
@@ -256,6 +258,7 @@ class Published:
         A slot that is a block of a level has the published figure, at its latest stage. Any other
         one is computed from the figures that cover it. The slot that is not over yet is partial.
         """
+        require_sum(self.description, per)
         steps = self._steps(as_of)
         first = self._first_kept() if since is None else max(self.first_tick, since)
         end = self.first_tick + steps if until is None else min(until, self.first_tick + steps)
@@ -294,6 +297,7 @@ class Published:
 
     def check_per(self, per: str, *, zone: str | None = None) -> None:
         """Refuse a length of slots that figures cannot give."""
+        require_sum(self.description, per)
         if per != default_per(()) and self._level(per, zone) is None:
             self._slots(per, zone, self.steps)
 
@@ -306,6 +310,7 @@ class Published:
     ) -> Figures:
         """The total since the stream began up to before each of these ticks: as known now, or as it
         was published when that tick began."""
+        require_sum(self.description, default_per(()))
         wanted = np.asarray(ticks, dtype=np.int64)
         steps = self._steps(as_of)
         ends = np.minimum(wanted - self.first_tick, steps)
@@ -343,6 +348,7 @@ class Published:
     def so_far(self, per: str, *, as_of: int | None = None) -> Figures:
         """The count of the slot of the length ``per`` that is not over yet: so far today for
         ``1d``."""
+        require_sum(self.description, per)
         steps, level = self._steps(as_of), self._level(per, None)
         open_too = steps + 1  # the tick that is open is in the slot, and not counted
         if level is not None and self.calendar is not None:
@@ -357,6 +363,8 @@ class Published:
     def window(self, first: int, end: int, *, as_of: int | None = None) -> Figures:
         """The count of the ticks from ``first`` to before ``end``, of which what is published
         counts."""
+        if self.description.block_of(first) != self.description.block_of(max(first, end - 1)):
+            require_sum(self.description, default_per(()))
         steps = self._steps(as_of)
         start, last = max(0, first - self.first_tick), min(end - self.first_tick, steps)
         if last < start:
@@ -484,8 +492,7 @@ class Published:
     def default_per(self) -> str:
         """What people read first: days, or the largest blocks below a day; the running totals of
         other mechanisms. Where keys appear by themselves, the days in which they do."""
-        hidden = self.description.hidden
-        return default_per(self.description.levels) if hidden is None else hidden.discovery.per
+        return first_per(self.description)
 
     # Slots
     # --------------------------------------------------------------------------------------------
@@ -621,7 +628,7 @@ class Published:
                 part = slice(low, high)
                 self._fill(level, stage, slots, part, values, known, out, copies)
                 for count in np.unique(copies[part][out[part]]).tolist():
-                    width_of_sum = mechanism.figure_interval(level, stage, copies=count)
+                    width_of_sum = mechanism.figure_interval(level, stage, self.beta, copies=count)
                     around[part][copies[part] == count] = width_of_sum
                 status[part] = STATUSES.index(mechanism.levels[level].status(stage))
                 at = self.first_tick + ends[part] + stages[stage].lag
@@ -744,7 +751,7 @@ class Published:
             known[:, columns] |= there[:, np.newaxis]
             parts = [*parts, (views, after - position)] if self.summed else [(views, 1)]
             if not self.summed or after == len(self.keys):
-                bounds[:, columns] = bounds_of_sums(parts, BETA)[:, np.newaxis]
+                bounds[:, columns] = bounds_of_sums(parts, self.beta)[:, np.newaxis]
             final &= views.final
             published = np.maximum(published, views.published)
             if not position:
@@ -778,10 +785,10 @@ class Published:
             values = np.where(known, values, 0).sum(axis=1, keepdims=True)
             copies = np.stack([(known & ~late).sum(axis=1), late.sum(axis=1)], axis=1)
             pairs = np.stack(starts, axis=1), np.stack((ends, ends), axis=1)
-            around = mechanism.half_widths(*pairs, copies=copies)[:, np.newaxis]
+            around = mechanism.half_widths(*pairs, beta=self.beta, copies=copies)[:, np.newaxis]
             known = copies.sum(axis=1, keepdims=True) > 0
         else:
-            each, whole = (mechanism.half_widths(start, ends) for start in starts)
+            each, whole = (mechanism.half_widths(start, ends, beta=self.beta) for start in starts)
             around = np.where(late, whole[:, np.newaxis], each[:, np.newaxis])
         around[~known] = 0
         ticks = self.description.ticks
@@ -900,6 +907,29 @@ def default_per(levels: Sequence[str]) -> str:
         return "total"
     below = [level for level in levels if not level.endswith(("mo", "y"))]
     return "1d" if "1d" in levels else (below or list(levels))[-1]
+
+
+def first_per(description: Description) -> str:
+    """What people read first of a stream: :func:`default_per`, or the slots in which each person
+    counts once, or in which keys appear."""
+    if description.hidden is not None:
+        return description.hidden.discovery.per
+    return description.unit.distinct_per or default_per(description.levels)
+
+
+def require_sum(description: Description, per: str) -> None:
+    """Refuse slots in which distinct persons do not add up: the same people come every day."""
+    slot = description.unit.distinct_per
+    if slot is None:
+        return
+    if per == default_per(()) or parse_duration(per, name="per") > parse_duration(slot):
+        raise bad_parameter(
+            "per",
+            per,
+            f"at most {slot}: each person counts once per {description.unit.slot}, and distinct"
+            " persons do not add up",
+            "a stream with one person per that time counts them",
+        )
 
 
 def require_level(description: Description, per: str) -> int:

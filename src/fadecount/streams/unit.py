@@ -26,8 +26,8 @@ LARGEST_EVENTS = 1_000_000
 class Unit:
     """The protected unit: every loss of a stream is stated for one such unit.
 
-    ``of="event"``: one event, which adds at most ``amount`` to one count. A larger amount is
-    refused, never counted. ``of="person"``: everything that one person did in one released tick.
+    ``of="event"``: one event, which adds at most ``amount`` to one count. A larger amount counts as
+    that. ``of="person"``: everything that one person did in one released tick.
     Each event has at most ``amount``. With ``keys=1``, at most ``events`` of the person's events
     are counted in that tick, under any keys. With more ``keys``, at most ``events`` are counted in
     each of at most ``keys`` keys. The stream enforces it over all runs and restarts: the first
@@ -233,6 +233,13 @@ class Unit:
         words += f"; each person counts {times} per {self.slot}{under}"
         longer = f"; sums over longer times count a person once for each {self.slot}"
         return words + (longer if self.per != "tick" else "")
+
+    @property
+    def distinct_per(self) -> str | None:
+        """The slot in which each person counts once, if persons are what is counted: counts of
+        longer times would hold some of them several times. None where counts add up."""
+        once = self.of == "person" and self.events == self.amount == 1 and self.per != "tick"
+        return self.per if once else None
 
     def to_json(self) -> dict[str, str | int]:
         """The fields, for JSON."""

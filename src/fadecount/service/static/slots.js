@@ -9,18 +9,19 @@ const MOST_BARS = 1000;
 const MOST_POINTS = 100;
 
 /* The lengths that this stream has figures of, or whose counts are sums of whole figures; shortest first. */
-export function lengths({ tick_seconds: tick, zone, levels }) {
+export function lengths({ tick_seconds: tick, zone, levels, distinct_per: distinct }) {
+  const adds = (per) => !distinct || lengthSeconds(per) <= lengthSeconds(distinct); // distinct persons do not add up
   const own = levels.map((level) => level.per);
   const smallest = own.length ? lengthSeconds(own[0]) : tick;
   const wholeDays = DAY % tick === 0 && smallest <= DAY && (tick === DAY || offset(Date.now(), zone) % (tick * 1000) === 0);
   const fits = (per) => lengthSeconds(per) >= tick && (per === "1h" ? 3600 % smallest === 0 : wholeDays);
-  return [...new Set([...own, ...COMMON.filter(fits)])].sort((one, other) => lengthSeconds(one) - lengthSeconds(other));
+  return [...new Set([...own, ...COMMON.filter(fits)])].filter(adds).sort((one, other) => lengthSeconds(one) - lengthSeconds(other));
 }
 
 /* What a headline shows: so far in the slot `open`, so far in a wider one, and the last whole slot of the length `last`. */
 export function headlineSlots(facts) {
   const offered = lengths(facts);
-  const [open, wide] = ["1d", "1mo", "1y"].filter((per) => offered.includes(per) && lengthSeconds(per) > facts.tick_seconds);
+  const [open = facts.distinct_per, wide] = ["1d", "1mo", "1y"].filter((per) => offered.includes(per) && lengthSeconds(per) > facts.tick_seconds);
   return { open, wide, last: open === "1d" ? open : offered[0] ?? open };
 }
 

@@ -48,7 +48,7 @@ export class StreamView {
   choose({ key, per, range }) {
     const { facts } = this;
     const first = facts.default_per === TOTAL ? headlineSlots(facts).open ?? TOTAL : facts.default_per;
-    this.offered = [...lengths(facts), TOTAL];
+    this.offered = [...lengths(facts), ...(facts.distinct_per ? [] : [TOTAL])];
     this.key = facts.keys.includes(key) && facts.keys.length > 1 ? key : null;
     this.per = this.offered.includes(per) ? per : first;
     this.wantedRange = range ?? null;
@@ -95,7 +95,7 @@ export class StreamView {
       const [numbers, [wider], [total], rows] = await Promise.all([
         firstNumbers(facts, this.who, signal),
         wide ? rowsOf(facts.name, "so-far", { per: wide, ...this.who }, signal) : [],
-        rowsOf(facts.name, "total", this.who, signal),
+        facts.distinct_per ? [] : rowsOf(facts.name, "total", this.who, signal),
         rowsOf(facts.name, ...this.question, signal),
       ]);
       if (this.reading !== asked) return;
@@ -172,6 +172,7 @@ export class StreamView {
       : `the first figure comes ${near(through + tick * 1000, zone)} ${zoned(zone)}`;
     byId("last-part").hidden = byId("wide-part").hidden = byId("total-part").hidden = !open;
     if (!open) return;
+    byId("total-part").hidden = Boolean(facts.distinct_per);
     fillNumber(byId("last-part"), numbers.last, lastName);
     byId("last-words").textContent = numbers.last ? this.sharper(numbers.last, last) : "nothing yet";
     byId("wide-part").hidden = !wide;
