@@ -22,7 +22,9 @@ from tests.spark.oracle import SECRET, START, Place, Row
 from tests.spark.session import build_session
 from tests.spark.test_neighbours import DAY, HOUR, KEYS, table_figures
 
-CAP = {"person": "who", "per": "1d", "per_person": 2}
+from fadecount.streams import Unit
+
+CAP = {"person": "who", "unit": Unit(of="person", events=2, per="1d")}
 UNITS = 10
 
 

@@ -45,14 +45,14 @@ def expected(
     identity = commit["stream"]
     mechanism = fc.Mechanism.from_json(identity["mechanism"])
     assert isinstance(mechanism, fc.Blocks)
-    ticks = Ticks(tick_seconds=identity["tick"], zone=identity["zone"])
+    ticks = Ticks(tick_seconds=identity["tick_seconds"], zone=identity["zone"])
     levels = Description(name="s", mechanism=mechanism, ticks=ticks).levels
     first = ticks.at(identity["start"])
     calendar = BlockCalendar.new(mechanism, ticks, first).reaching(steps)
     noise = KeyedNoise.derive(
         SECRET.encode(),
         epoch=commit["epoch"],
-        stream=identity["stream"],
+        stream=identity["name"],
         mechanism=identity["mechanism"],
         keys=keys,
     )

@@ -11,6 +11,7 @@ from typing import Any
 import pytest
 
 import fadecount as fc
+from fadecount.streams import Unit
 from tests.spark.oracle import START, Event, Place, Row, rows_of
 from tests.spark.test_streaming import Stage
 
@@ -91,7 +92,7 @@ def test_one_event_moves_nothing_else_in_atable_figures(spark: Any, tmp_path: Pa
 def test_one_persons_day_moves_nothing_else_in_atable_figures(spark: Any, tmp_path: Path) -> None:
     events = [(START + HOUR * hour, "ab"[hour % 2], f"p{hour % 5}") for hour in range(60)]
     ann = [(START + DAY + HOUR * hour, KEYS[hour % 3], "ann") for hour in range(20)]
-    cap = {"person": "who", "per": "1d", "per_person": 2}
+    cap = {"person": "who", "unit": Unit(of="person", events=2, per="1d")}
     without = table_figures(spark, tmp_path / "without", events, **cap)
     found = table_figures(spark, tmp_path / "with", [*ann, *events], **cap)
     changed = {place for place in without if without[place] != found[place]}

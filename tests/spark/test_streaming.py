@@ -13,6 +13,7 @@ import pytest
 
 import fadecount as fc
 from fadecount.errors import CheckpointError, ParameterError
+from fadecount.streams import Unit
 from tests.spark.oracle import START, Event, Place, Row, expected, last_commit, reason, rows_of
 from tests.spark.session import write_events
 
@@ -66,7 +67,7 @@ class Stage:
     def run(self, moment: float, to: Any = None, late: str = "", **changes: Any) -> None:
         """One micro-batch, at so many seconds after the start."""
         at = START + moment
-        self._patch.setattr(streaming, "_clock", lambda: sql.timestamp_seconds(sql.lit(at)))
+        self._patch.setattr(streaming, "_now", lambda: sql.timestamp_seconds(sql.lit(at)))
         sink = to or parquet(str(self.root / "out"))
         writer = publish(self.events, self.stream(**changes), to=sink, late=late)
         writer.trigger(availableNow=True).start().awaitTermination()
@@ -254,6 +255,6 @@ def test_what_a_stream_cannot_do_is_refused_with_the_reason(stage: Stage) -> Non
     with pytest.raises(
         ParameterError, match=r"^person must not be given for a stream: a cap would"
     ):
-        publish(stage.events, stage.stream(person="page", per="1h"), to=to)
+        publish(stage.events, stage.stream(person="page", unit=Unit(of="person")), to=to)
     with pytest.raises(ParameterError, match=r"^late must be a positive duration, got 'soon'"):
         publish(stage.events, stage.stream(), late="soon", to=to)

@@ -17,6 +17,7 @@ import pytest
 
 import fadecount as fc
 from fadecount.errors import CheckpointError, ParameterError
+from fadecount.streams import Unit
 from tests.spark.oracle import SECRET, START, Event, expected, last_commit, reason, rows_of, tally
 from tests.spark.session import files_with, write_events
 
@@ -162,37 +163,48 @@ def test_a_bad_row_and_an_event_outside_the_range_change_nothing_else(
 
 # Persons
 # ------------------------------------------------------------------------------------------------
-def test_persons_are_capped_in_each_block_by_their_own_events(spark: Any, tmp_path: Path) -> None:
-    events: list[Any] = [(START + HOUR * hour, "ab"[hour % 2], "ann") for hour in range(48)]
-    events += [(START + 5 * HOUR, "a", "bob"), (START + 5 * HOUR, "a", None)]
-    table = spark.createDataFrame(
-        [(datetime.fromtimestamp(moment, UTC), *rest) for moment, *rest in events],
-        "at timestamp, page string, who string",
-    )
-    cap = {"keys": ["a", "b"], "person": "who", "per": "1d", "per_person": 3}
-    capped = stream(spark, tmp_path / "state", EXACT, **cap)
-    first = rows_of(figures(table, capped, until="2026-01-02"))
-    both = rows_of(figures(table, capped, until="2026-01-03"))
-    assert both.items() >= first.items()
-    values = {place: row[2] for place, row in both.items() if row[2]}
-    hours = {(moment, key) for per, moment, _, key in values if per == "1h"}
-    assert hours == {
-        (START + DAY * day + HOUR * hour, "ab"[hour % 2]) for day in (0, 1) for hour in (0, 1, 2)
-    } | {(START + 5 * HOUR, "a")}
-    days = {place: value for place, value in values.items() if place[0] == "1d"}
-    assert days == {
-        ("1d", START, 0, "a"): 3,
-        ("1d", START, 0, "b"): 1,
-        ("1d", START + DAY, 0, "a"): 2,
-        ("1d", START + DAY, 0, "b"): 1,
-    }
+@pytest.mark.parametrize(
+    "caps", [{"events": 3, "per": "1d"}, {"keys": 2, "per": "1d"}, {"events": 2, "keys": 2}]
+)
+def test_persons_are_capped_as_in_the_local_library(
+    spark: Any, tmp_path: Path, caps: dict[str, Any]
+) -> None:
+    """By the person's own events in the order of their times; one event a day under each of some
+    keys counts distinct persons. What has no person, or no declared key, uses up no cap."""
+    unit, chance, keys = Unit(of="person", **caps), random.Random(7), ["a", "b", "c"]
+    table: list[Any] = [
+        (
+            START + HOUR * chance.randrange(48) + chance.randrange(3),
+            chance.choice([*keys, "x"]),
+            who,
+        )
+        for who in ["ann", "bob", "cy", "ann", None]
+        for _ in range(40)
+    ]
+    rows = [(datetime.fromtimestamp(moment, UTC), *rest) for moment, *rest in table]
+    frame = spark.createDataFrame(rows, "at timestamp, page string, who string")
+    persons = stream(spark, tmp_path / "state", EXACT, keys=keys, person="who", unit=unit)
+    first = rows_of(figures(frame, persons, until="2026-01-02"))
+    both = rows_of(figures(frame, persons, until="2026-01-03"))
+    assert both.items() >= first.items(), "a day is capped by itself"
+
+    counted: dict[int, dict[Any, int]] = {}
+    wanted: Tally[tuple[int, str]] = Tally()
+    for moment, key, who in sorted(each for each in table if each[2] and each[1] != "x"):
+        hour = (moment - START) // HOUR
+        slot = counted.setdefault(hour // 24 if unit.per == "1d" else hour, {})
+        wanted[hour, key] += unit.takes(slot, who, key)
+    hours = {place: row[2] for place, row in both.items() if place[0] == "1h" and row[2]}
+    assert hours == {("1h", START + HOUR * hour, 0, key): n for (hour, key), n in (+wanted).items()}
+    assert len(hours) > 6
     identity = last_commit(tmp_path / "state")["stream"]
-    assert identity["unit"] == "one person's 1d, at most 3 events"
+    assert Unit.from_json(identity["unit"]) == unit
     loss = fc.Mechanism.from_json(identity["mechanism"])
-    assert loss.loss(24) == pytest.approx(2000 / 3, abs=1e-5), "the promise is for all 3 events"
-    with pytest.raises(ParameterError, match=r"^until must be the end of a block of 1d"):
-        figures(table, capped, until="2026-01-03T05:00")
-    assert last_commit(tmp_path / "state")["open"] == 48
+    assert loss.loss(24) == pytest.approx(2000 / unit.sensitivity, abs=1e-4), "for all events"
+    if unit.per == "1d":
+        with pytest.raises(ParameterError, match=r"^until must be the end of a day or tick of the"):
+            figures(frame, persons, until="2026-01-03T05:00")
+        assert last_commit(tmp_path / "state")["open"] == 48
 
 
 # Refusals
@@ -218,8 +230,9 @@ def test_a_wrong_call_is_refused_in_one_line_before_anything_is_counted(
         ({"keys": []}, "keys must not be empty"),
         ({"keys": "page 0"}, "keys must be a list or a DataFrame, got 'page 0'"),
         ({"keys": frame(spark, [(START, None)]).select("page")}, "keys must not be empty"),
-        ({"person": "page", "per": "1w"}, "per must be one of 1h, 1d, 1mo, got '1w'"),
-        ({"person": "page", "per": "1d", "per_person": 0}, "sensitivity must be"),
+        ({"person": "page"}, "unit must be one of persons, without amounts, where there is a"),
+        ({"unit": Unit(of="person")}, "unit must be one of persons, without amounts, where there"),
+        ({"unit": Unit(amount=2)}, "unit must be one of persons, without amounts, where there is"),
         ({"name": "a b"}, "stream name must be 1 to 100 letters"),
     ]
     for number, (changes, message) in enumerate(refusals):
@@ -247,13 +260,13 @@ def test_another_stream_or_a_copy_is_refused_and_the_right_one_goes_on(
     (tmp_path / "secret").write_text("another secret of thirty-two bytes")
     changes: list[tuple[str, dict[str, Any]]] = [
         ("mechanism", {"mechanism": EXACT}),
-        ("tick", {"tick": "1d", "mechanism": fc.Blocks(fc.Level(1, 0.5))}),
+        ("tick_seconds", {"tick": "1d", "mechanism": fc.Blocks(fc.Level(1, 0.5))}),
         ("zone", {"zone": "Europe/Vienna", "start": "2026-01-01T00:00Z"}),
         ("start", {"start": "2026-01-01T01:00"}),
         ("keys", {"keys": KEYS[1:]}),
-        ("stream", {"name": "other"}),
+        ("name", {"name": "other"}),
         ("secret", {"secret_file": str(tmp_path / "secret")}),
-        ("unit", {"person": "page", "per": "1d"}),
+        ("unit", {"person": "page", "unit": Unit(of="person", per="1d")}),
     ]
     for name, change in changes:
         with pytest.raises(

@@ -3,7 +3,7 @@ any file system that Spark knows.
 
     counts-N-.../    Parquet: what the N-th append added; the first has a row for every key
     commit-N         JSON: what the stream is, which counts the ledger has, which tick is open
-    mark-N           empty: a copy of it is not the same file
+    mark-N-...       empty: a copy of it is not the same file
     checkpoint/      Spark's own, for streams
 
 A commit is one file that appears whole or not at all, and never twice. It freezes counts *before*
@@ -31,6 +31,7 @@ from fadecount.spark.stream import Stream
 from fadecount.streams.calendar import BlockCalendar, Midnights, calendar_of
 
 COUNTS = "position long, key string, events long"
+_OURS = ("counts-", "commit-", "mark-")
 
 
 class Directory:
@@ -38,28 +39,25 @@ class Directory:
 
     def __init__(self, spark: SparkSession, path: str) -> None:
         session: Any = spark
-        self._jvm, self._gateway = session._jvm, session.sparkContext._gateway
-        root = self._jvm.org.apache.hadoop.fs.Path(path)
+        self._jvm, self._array = session._jvm, session.sparkContext._gateway.new_array
+        self._hadoop = self._jvm.org.apache.hadoop.fs
         self._settings = session._jsparkSession.sessionState().newHadoopConf()
+        root = self._hadoop.Path(path)
         self._files = root.getFileSystem(self._settings)
         self._root = self._files.makeQualified(root)
 
+    def _at(self, name: str) -> Any:
+        return self._hadoop.Path(self._root, name)
+
     def path(self, name: str) -> str:
         """The full name of something in the directory."""
-        return f"{self._root.toString()}/{name}"
-
-    def _at(self, name: str) -> Any:
-        return self._jvm.org.apache.hadoop.fs.Path(self._root, name)
+        return str(self._at(name).toString())
 
     def names(self) -> list[str]:
         """What is in the directory."""
         there = self._files.exists(self._root)
         entries = self._files.listStatus(self._root) if there else ()
         return [str(each.getPath().getName()) for each in entries]
-
-    def holds(self, name: str) -> bool:
-        """Whether a file is there."""
-        return bool(self._files.exists(self._at(name)))
 
     def read(self, name: str) -> str:
         """The text of a file."""
@@ -74,13 +72,12 @@ class Directory:
         stream = self._files.create(temporary)
         stream.write(text.encode())
         stream.close()
-        hadoop = self._jvm.org.apache.hadoop.fs
-        context = hadoop.FileContext.getFileContext(self._root.toUri(), self._settings)
-        never_replace = self._gateway.new_array(getattr(hadoop, "Options$Rename"), 0)
+        context = self._hadoop.FileContext.getFileContext(self._root.toUri(), self._settings)
+        never_replace = self._array(getattr(self._hadoop, "Options$Rename"), 0)
         try:
             context.rename(temporary, self._at(name), never_replace)
         except Exception:
-            if not self.holds(name):
+            if name not in self.names():
                 raise
             return False
         return True
@@ -92,14 +89,13 @@ class Directory:
     def mark(self, name: str) -> str:
         """What a copy of a file does not keep: its place and when it was written; on a local file
         system its inode and when that was made."""
-        path = self._at(name)
+        path, nio = self._at(name), self._jvm.java.nio.file
         if str(path.toUri().getScheme()) != "file":
             written = self._files.getFileStatus(path).getModificationTime()
             return f"{path.toString()}, written {written}"
-        files = self._jvm.java.nio.file
-        no_options = self._gateway.new_array(files.LinkOption, 0)
-        local = files.Paths.get(path.toUri())
-        found = files.Files.readAttributes(local, "unix:ino,creationTime", no_options)
+        found = nio.Files.readAttributes(
+            nio.Paths.get(path.toUri()), "unix:ino,creationTime", self._array(nio.LinkOption, 0)
+        )
         return f"{path.toString()}, inode {found.get('ino')}, made {found.get('creationTime')}"
 
 
@@ -136,14 +132,13 @@ class Ledger:
 
     def __init__(self, spark: SparkSession, stream: Stream, kind: str) -> None:
         self.spark, self.stream, self.directory = spark, stream, Directory(spark, stream.state)
-        keys = stream.declared(spark)
-        digest = keys.agg(sql.count("*"), sql.expr("bit_xor(xxhash64(key))")).head() or (0, 0)
-        self.number_of_keys = int(digest[0])
+        self.keys = stream.declared(spark)
+        both = self.keys.agg(sql.count("*"), sql.expr("bit_xor(xxhash64(key))")).collect()
+        self.number_of_keys, digest = both[0]
         if not self.number_of_keys:
             raise ParameterError("keys must not be empty; declare the keys to publish by name")
-        declared = f"{digest[0]} with the digest {digest[1]}"
-        identity = {"kind": kind, **stream.identity(), "keys": declared}
-        self._keys = keys.selectExpr("cast(null as long) as position", "key", "0L as events")
+        keys = f"{self.number_of_keys} with the digest {digest}"
+        identity = {"kind": kind, **stream.identity(), "keys": keys}
         self._new = Commit(epoch=unpredictable(16).hex(), stream=identity)
         self.last()
 
@@ -151,7 +146,7 @@ class Ledger:
         """The last commit, or an empty one before the first; another stream's and a copied or
         restored one are refused."""
         names = self.directory.names()
-        number = max(map(_number, filter(_is_commit, names)), default=-1)
+        number = max((_number(name) for name in names if name.startswith("commit-")), default=-1)
         if number < 0:
             return self._new
         last = Commit(**json.loads(self.directory.read(f"commit-{number}")))
@@ -173,8 +168,10 @@ class Ledger:
     def write(self, counts: DataFrame, number: int) -> str:
         """Write a part of the ledger, which counts for nothing before it is committed."""
         part = f"counts-{number}-{unpredictable(8).hex()}"
-        rows = counts.unionByName(self._keys) if number == 0 else counts
-        rows.write.parquet(self.directory.path(part))
+        if number == 0:
+            keys = self.keys.selectExpr("cast(null as long) as position", "key", "0L as events")
+            counts = counts.unionByName(keys)
+        counts.write.parquet(self.directory.path(part))
         return part
 
     def commit(self, commit: Commit) -> Commit:
@@ -184,18 +181,17 @@ class Ledger:
         self.directory.create(mark, "")
         commit = replace(commit, midnights=midnights, token=token, mark=self.directory.mark(mark))
         created = self.directory.create(file, json.dumps(asdict(commit)))
-        names = self.directory.names()
+        ours = [name for name in self.directory.names() if name.startswith(_OURS)]
         # Two jobs may have counted the same ticks. The later one finds the file of the first, or,
         # where that is removed already, the file of a higher number.
-        if not created or any(_number(name) > commit.number for name in filter(_is_commit, names)):
+        later = {name for name in ours if _number(name) > commit.number}
+        if not created or any(name.startswith("commit-") for name in later):
             raise CheckpointError(
                 f"state must be used by one job at a time, got another one in {self.stream.state};"
                 " let one of them run"
             )
-        for name in names:
-            ours = name.startswith(("counts-", "commit-", "mark-"))
-            if ours and _number(name) <= commit.number and name not in (file, mark, *commit.parts):
-                self.directory.remove(name)
+        for name in {*ours} - {*later, file, mark, *commit.parts}:
+            self.directory.remove(name)
         return commit
 
     def calendar(self, commit: Commit) -> BlockCalendar:
@@ -207,10 +203,6 @@ class Ledger:
     def counts(self, commit: Commit) -> DataFrame:
         """The rows of the ledger. Those without a position are the declared keys."""
         return self.spark.read.schema(COUNTS).parquet(*map(self.directory.path, commit.parts))
-
-
-def _is_commit(name: str) -> bool:
-    return name.startswith("commit-")
 
 
 def _number(name: str) -> int:

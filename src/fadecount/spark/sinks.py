@@ -36,8 +36,9 @@ def parquet(path: str) -> Sink:
                 f"figures must lie with those of the same state, got others in {path!r}; an older"
                 " state was restored, or begun anew: take new directories for both"
             )
-        if not directory.holds(f"batch={name}/_SUCCESS"):
-            figures.write.mode("overwrite").parquet(directory.path(f"batch={name}"))
+        batch = directory.path(f"batch={name}")
+        if "_SUCCESS" not in Directory(figures.sparkSession, batch).names():
+            figures.write.mode("overwrite").parquet(batch)
 
     return write
 

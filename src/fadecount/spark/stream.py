@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import hmac
+import json
 from collections.abc import Sequence
 from dataclasses import KW_ONLY, dataclass
 from datetime import datetime
@@ -19,6 +20,7 @@ from fadecount.mechanisms import Blocks
 from fadecount.noise.keyed import require_secret
 from fadecount.streams.description import Description
 from fadecount.streams.ticks import Ticks
+from fadecount.streams.unit import ONE_EVENT, Unit
 
 
 @dataclass(frozen=True)
@@ -30,12 +32,13 @@ class Stream:
     DataFrame). Every block has a figure for every declared key. ``secret_file`` holds the secret of
     the noise, on the driver and on every executor. ``state`` is a directory of the stream's own.
 
-    With a column ``person``, at most ``per_person`` events of one person count in each block of the
-    level ``per`` ("1d"): the first ones, under any keys. The mechanism then is the promise for all
-    that a person does in such a block, with the age counted from the first event.
+    ``mechanism`` is the promise for one ``unit``: one event, or what one person does in a tick or
+    a day (``person`` is the column of an id). Of the person's events under declared keys the first
+    ones by time count, and only the person's own events decide. Ages of a unit count from its
+    start.
 
-    Guarantees: the loss of the mechanism, for one event or one person's block. Assumes: the keys
-    are public; people who hold the secret, the state or the events are trusted.
+    Guarantees: the loss of the mechanism for one unit. Assumes: the keys are public; people who
+    hold the secret, the state or the events are trusted.
     """
 
     mechanism: Blocks
@@ -50,8 +53,7 @@ class Stream:
     zone: str = "UTC"
     name: str = "counts"
     person: str = ""
-    per: str = ""
-    per_person: int = 1
+    unit: Unit = ONE_EVENT
 
     def __post_init__(self) -> None:
         if not isinstance(self.mechanism, Blocks):
@@ -59,23 +61,25 @@ class Stream:
             raise bad_parameter("mechanism", self.mechanism, "fadecount.Blocks", remedy)
         if self.description.ticks.start_seconds(self.first_tick) != self.start_seconds:
             raise bad_parameter("start", self.start, "the beginning of a tick", "round it down")
-        levels = self.description.levels
-        if self.person and self.per not in levels:
-            bound = f"one of {', '.join(levels)}"
-            raise bad_parameter("per", self.per, bound, "it is the block of the cap")
+        if bool(self.person) != (self.unit.of == "person") or self.unit.amount != 1:
+            remedy = "give Unit(of='person', events=3, per='1d') and person, or neither"
+            bound = "one of persons, without amounts, where there is a column of persons"
+            raise bad_parameter("unit", self.unit.text, bound, remedy)
         if isinstance(self.keys, str):
             raise bad_parameter("keys", self.keys, "a list or a DataFrame", "declare all of them")
 
     @cached_property
     def description(self) -> Description:
-        """The name, the mechanism as promised, and the ticks."""
+        """What the local library calls a stream."""
         ticks = Ticks(tick_seconds=parse_duration(self.tick, name="tick"), zone=self.zone)
-        return Description(name=self.name, mechanism=self.mechanism, ticks=ticks)
+        scaled = self.unit.scaled(self.mechanism)
+        return Description(name=self.name, mechanism=scaled, ticks=ticks, unit=self.unit)
 
-    @cached_property
+    @property
     def blocks(self) -> Blocks:
         """The mechanism with which the promise holds for the unit."""
-        return self.mechanism.for_sensitivity(self.per_person)
+        blocks: Any = self.description.mechanism
+        return blocks  # type: ignore[no-any-return] # as the given one
 
     @cached_property
     def start_seconds(self) -> int:
@@ -112,16 +116,9 @@ class Stream:
 
     def identity(self) -> dict[str, Any]:
         """Everything that the noise and the ticks depend on but the keys and the epoch."""
-        person = f"one person's {self.per}, at most {self.per_person} events"
-        return {
-            "stream": self.name,
-            "mechanism": self.blocks.to_json(),
-            "unit": person if self.person else "one event",
-            "tick": self.description.ticks.tick_seconds,
-            "zone": self.zone,
-            "start": self.start_seconds,
-            "secret": proof_of(read_secret(self.secret_file)),
-        }
+        proof = proof_of(read_secret(self.secret_file))
+        fixed = {"name": self.name, "start": self.start_seconds, "secret": proof}
+        return {**json.loads(self.description.to_json()), **fixed}
 
 
 def read_secret(path: str) -> bytes:

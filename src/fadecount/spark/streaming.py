@@ -41,7 +41,7 @@ def publish(events: DataFrame, stream: Stream, *, to: Sink, late: str = "") -> A
     if stream.person:
         raise ParameterError(
             "person must not be given for a stream: a cap would need a list of the persons of every"
-            " open block, which no ledger keeps; count a table of whole blocks with figures"
+            " open day, which no ledger keeps; count a table of whole days with figures"
         )
     late_seconds = parse_duration(late, name="late") if late else 0
     ledger = Ledger(events.sparkSession, stream, "stream")
@@ -55,7 +55,7 @@ def publish(events: DataFrame, stream: Stream, *, to: Sink, late: str = "") -> A
         if query and commit.query in ("", query) and number == commit.number + 1:
             commit = replace(commit, number=number, query=query)
             commit = _append(ledger, commit, rows, late_seconds)
-        elif (query, number, rows.agg(_began()).collect()[0][0]) != known:
+        elif (query, number, rows.agg(_clock()).collect()[0][0]) != known:
             raise CheckpointError(
                 f"state must be that of the checkpoint, got {commit.number + 1} micro-batches in it"
                 f" and {number} in the checkpoint; one of them is another one, or was restored:"
@@ -64,28 +64,21 @@ def publish(events: DataFrame, stream: Stream, *, to: Sink, late: str = "") -> A
         if commit.open > commit.after:
             to(figures_of(ledger, commit, commit.after, commit.open), commit.name)
 
-    writer = _with_clock(placed(events, stream).select("position", "key")).writeStream
+    # One row more in every micro-batch says when it began. Spark logs that time before, so a second
+    # execution sees the same. And there is a micro-batch at every trigger, with or without events:
+    # no event can close a tick, or keep one open.
+    source = events.sparkSession.readStream.format("rate-micro-batch")
+    beats = source.options(rowsPerBatch="1", numPartitions="1").load()
+    rows = placed(events, stream).select("position", "key")
+    rows = rows.unionByName(beats.select(_now().alias("clock")), allowMissingColumns=True)
     checkpoint = ledger.directory.path("checkpoint")
-    return writer.foreachBatch(micro_batch).option("checkpointLocation", checkpoint)
+    return rows.writeStream.foreachBatch(micro_batch).option("checkpointLocation", checkpoint)
 
 
-_clock = sql.current_timestamp
+_now = sql.current_timestamp
 
 
-def _with_clock(rows: DataFrame) -> DataFrame:
-    """Rows, and one more in every micro-batch that only says when it began.
-
-    Spark logs that time before a micro-batch begins, so a second execution sees the same. Because
-    of this row there is a micro-batch at every trigger, with or without events: no event can close
-    a tick, or keep one open.
-    """
-    source = rows.sparkSession.readStream.format("rate-micro-batch").option("rowsPerBatch", "1")
-    nothing = [sql.expr("cast(null as long) position"), sql.expr("cast(null as string) key")]
-    moments = source.option("numPartitions", "1").load().select(*nothing, _clock().alias("clock"))
-    return rows.withColumn("clock", sql.lit(None).cast("timestamp")).unionByName(moments)
-
-
-def _began() -> Column:
+def _clock() -> Column:
     return sql.max(sql.unix_micros("clock")).alias("clock")
 
 
@@ -93,9 +86,9 @@ def _append(ledger: Ledger, commit: Commit, rows: DataFrame, late_seconds: int) 
     """Freeze the counts of a micro-batch; late events count in the open tick. Now and then the
     ledger is written anew as one part, without the ticks of which everything is public."""
     levels, seen = ledger.stream.blocks.levels, Observation()
-    public = max(0, commit.open - levels[-1].stages[-1].lag)
+    public = max(0, commit.open - max(level.stages[-1].lag for level in levels))
     kept = int(ledger.calendar(commit).frontier(len(levels) - 1, public))
-    observed = rows.observe(seen, _began(), sql.count("key").alias("events"))
+    observed = rows.observe(seen, _clock(), sql.count("key").alias("events"))
     in_time = observed.withColumn("position", sql.greatest("position", sql.lit(commit.open)))
     counts, parts = counted(in_time.dropna(subset=["key"])), commit.parts
     if kept > commit.kept or len(parts) >= _MOST_PARTS:

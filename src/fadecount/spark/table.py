@@ -22,17 +22,15 @@ from fadecount.mechanisms import ANNOUNCED
 from fadecount.noise import KeyedNoise
 from fadecount.spark.ledger import Commit, Ledger
 from fadecount.spark.stream import Stream, proof_of, read_secret
-from fadecount.streams.calendar import BlockCalendar
 from fadecount.streams.ticks import DAY, LATEST
 
 _COUNTS = pa.schema([("position", pa.int64()), ("key", pa.string()), ("events", pa.int64())])
-_MADE = "level int, stage int, start long, end long, published long, key string, value long"
-_LEGEND = "level int, stage int, per string, status string, around long"
-_FIGURES = [
-    *("per", "timestamp_seconds(start) as start", "timestamp_seconds(end) as end"),
-    *("key", "stage", "status", "value", "value - around as low", "value + around as high"),
-    "timestamp_seconds(published) as published",
-]
+_FIGURES = (
+    "stream string, per string, start timestamp, end timestamp, key string, stage int, "
+    "status string, value long, low long, high long, published timestamp"
+)
+_NAMES = [column.split()[0] for column in _FIGURES.split(", ")]
+_TIME = pa.timestamp("us", "UTC")
 _ROWS_PER_TASK = 1 << 18
 
 
@@ -61,7 +59,7 @@ def figures(events: DataFrame, stream: Stream, *, until: Any) -> DataFrame:
         commit = replace(last, number=last.number + 1, after=last.open, open=public)
         rows = placed(events, stream).where(f"position >= {last.open}L and position < {public}L")
         if stream.person:
-            rows = _capped(rows, ledger, commit)
+            rows = _capped(rows.join(ledger.keys, "key", "left_semi"), stream, commit)
         part = ledger.write(counted(rows), commit.number)
         last = ledger.commit(replace(commit, parts=(*last.parts, part)))
     return figures_of(ledger, last, 0, public)
@@ -94,23 +92,29 @@ def counted(events: DataFrame) -> DataFrame:
     return events.groupBy("position", "key").agg(sql.count("*").alias("events"))
 
 
-def _capped(rows: DataFrame, ledger: Ledger, commit: Commit) -> DataFrame:
-    """The first events of each person in each block of a level. A block is capped and frozen as a
-    whole: so only the person's own events decide, at one time."""
-    stream, calendar = ledger.stream, ledger.calendar(commit)
-    level = stream.description.levels.index(stream.per)
-    if calendar.frontier(level, commit.open) != commit.open:
-        raise ParameterError(
-            f"until must be the end of a block of {stream.per}; it is capped as a whole"
-        )
+def _capped(rows: DataFrame, stream: Stream, commit: Commit) -> DataFrame:
+    """The events that the unit allows each person in its tick or day: the first ones by time or,
+    where it allows several keys, the first ones under each of the person's first keys. A day is
+    capped and frozen as a whole, so only the person's own events decide, at one time."""
+    description, first, ends = stream.description, stream.first_tick, [commit.after]
+    while ends[-1] < commit.open:
+        ends.append(description.ticks_of(description.block_of(first + ends[-1])).stop - first)
+    if ends[-1] > commit.open:
+        bound = "the end of a day or tick of the unit"
+        moment = description.ticks.local(first + commit.open)
+        raise bad_parameter("until", moment, bound, "what a person does in it is capped as a whole")
     positions = np.arange(commit.after, commit.open)
-    ends = calendar.edges(level, commit.after, commit.open)
-    block = np.searchsorted(ends, positions, side="right")
-    blocks = ledger.spark.createDataFrame(pd.DataFrame({"position": positions, "block": block}))
-    first = Window.partitionBy("person", "block").orderBy("time", "key")
-    ranked = rows.join(sql.broadcast(blocks), "position")
-    ranked = ranked.withColumn("rank", sql.row_number().over(first))
-    return ranked.where(f"rank <= {stream.per_person}")
+    slot = np.searchsorted(ends, positions, side="right")
+    slots = rows.sparkSession.createDataFrame(pd.DataFrame({"position": positions, "slot": slot}))
+    rows = rows.join(sql.broadcast(slots), "position")
+    unit, person = stream.unit, Window.partitionBy("person", "slot")
+    if unit.keys > 1:
+        own = Window.partitionBy("person", "slot", "key")
+        rows = rows.withColumn("since", sql.min("time").over(own))
+        rows = rows.withColumn("keys", sql.dense_rank().over(person.orderBy("since", "key")))
+        rows, person = rows.where(f"keys <= {unit.keys}"), own
+    rank = sql.row_number().over(person.orderBy("time", "key"))
+    return rows.withColumn("rank", rank).where(f"rank <= {unit.events}")
 
 
 def figures_of(ledger: Ledger, commit: Commit, after: int, until: int) -> DataFrame:
@@ -121,9 +125,10 @@ def figures_of(ledger: Ledger, commit: Commit, after: int, until: int) -> DataFr
     """
     stream, calendar, epoch = ledger.stream, ledger.calendar(commit), commit.epoch
     name, blocks, levels = stream.name, stream.blocks, stream.description.levels
+    ticks, first_tick = calendar.ticks, calendar.first_tick
     secret_file, proof = stream.secret_file, commit.stream["secret"]
-    pieces = due(blocks, calendar, after, until)
-    first = min((int(each.starts[0]) for each in pieces if each.stage != ANNOUNCED), default=until)
+    wanted = due(blocks, calendar, after, until)
+    first = min((int(each.starts[0]) for each in wanted if each.stage != ANNOUNCED), default=until)
 
     def task(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
         rows = pa.Table.from_batches((each.cast(_COUNTS) for each in batches), _COUNTS)
@@ -142,43 +147,30 @@ def figures_of(ledger: Ledger, commit: Commit, after: int, until: int) -> DataFr
         noise = KeyedNoise.derive(
             secret, epoch=epoch, stream=name, mechanism=blocks.to_json(), keys=keys.to_pylist()
         )
-        for made in make(blocks, calendar, pieces, counts, noise):
-            yield _rows(calendar, keys, made)
+        for made in make(blocks, calendar, wanted, counts, noise):
+            yield rows_of(made, keys)
 
-    legend: list[tuple[Any, ...]] = []
-    for number, (per, level) in enumerate(zip(levels, blocks.levels, strict=True)):
-        legend += [(number, ANNOUNCED, per, "announced", None)]
-        for stage in range(len(level.stages)):
-            around = blocks.figure_interval(number, stage)
-            legend += [(number, stage, per, level.status(stage), around)]
-    words = ledger.spark.createDataFrame(legend, _LEGEND)
-    ranges = sum(len(each.ends) for each in pieces), until - first
+    def rows_of(made: Made, keys: pa.Array) -> pa.RecordBatch:
+        """Figures in the shape (blocks, keys) as rows."""
+        level, announced = blocks.levels[made.level], made.stage == ANNOUNCED
+        status = "announced" if announced else level.status(made.stage)
+        around = None if announced else blocks.figure_interval(made.level, made.stage)
+        (height, width), values = made.values.shape, pa.array(made.values.ravel())
+        fixed = name, levels[made.level], pa.scalar(made.stage, pa.int32()), status
+        stream, per, stage, status = (pa.repeat(each, len(values)) for each in fixed)
+        start, end, published = (
+            pa.array(np.repeat(ticks.starts_of(first_tick + each), width) * 10**6, _TIME)
+            for each in made[2:5]
+        )
+        key, half = keys.take(np.tile(np.arange(width), height)), pa.scalar(around, pa.int64())
+        low, high = pc.subtract(values, half), pc.add(values, half)
+        columns = [stream, per, start, end, key, stage, status, values, low, high, published]
+        return pa.RecordBatch.from_arrays(columns, _NAMES)
+
+    ranges = sum(len(each.ends) for each in wanted), until - first
     by_output, by_input = (ledger.number_of_keys * each // _ROWS_PER_TASK for each in ranges)
     usual = int(ledger.spark.conf.get("spark.sql.shuffle.partitions") or 200)
     needed = f"position is null or position >= {first}L and position < {until}L"
     counts = ledger.counts(commit).where(needed)
-    made = counts.repartition(1 + max(by_output, min(by_input, usual)), "key")
-    made = made.mapInArrow(task, _MADE).join(sql.broadcast(words), ["level", "stage"])
-    return made.selectExpr(f"'{name}' as stream", *_FIGURES)
-
-
-def _rows(calendar: BlockCalendar, keys: pa.Array, piece: Made) -> pa.RecordBatch:
-    """Figures in the shape (blocks, keys) as rows."""
-    height, width = piece.values.shape
-    columns = {
-        name: np.repeat(calendar.ticks.starts_of(calendar.first_tick + positions), width)
-        for name, positions in (
-            ("start", piece.starts),
-            ("end", piece.ends),
-            ("published", piece.public),
-        )
-    }
-    return pa.RecordBatch.from_pydict(
-        {
-            "level": pa.repeat(pa.scalar(piece.level, pa.int32()), piece.values.size),
-            "stage": pa.repeat(pa.scalar(piece.stage, pa.int32()), piece.values.size),
-            **columns,
-            "key": keys.take(pa.array(np.tile(np.arange(width), height))),
-            "value": piece.values.ravel(),
-        }
-    )
+    tasks = 1 + max(by_output, min(by_input, usual))
+    return counts.repartition(tasks, "key").mapInArrow(task, _FIGURES)
