@@ -13,7 +13,9 @@ number that it cannot give is a dash. Gaussian noise keeps the promise at delta 
 - trees (Dwork et al. 2010; Chan et al. 2011; Hay et al. 2010, as OpenDP has them): every node once,
   when it ends. *combined*: a node with its children (Honaker 2015, as TF Privacy has it).
 - negative digits (Andersson, Pagh, Torkamani 2024): noise of a node may be subtracted too.
-- refresh: a new tree for every window, and one draw for each window that is over.
+- refresh: a new tree for every window, and the total of all earlier windows published again in each
+  (the paper's baseline). *one draw*: instead, one count of each day or month that is over, an hour
+  later. No budget is spent twice, so that the loss ends.
 - square root (Fichtenberger et al. 2022) and BLT (McMahan et al. 2024, optimised by jax-privacy
   where it is installed): Gaussian noise with memory.
 - the paper (Andersson et al. 2024): Algorithm 3, with the exact loss rather than its bound.
@@ -155,8 +157,10 @@ class Tree:
     signed: bool
 
     @classmethod
-    def of(cls, arity: int, epsilon: float, *, combined: bool, signed: bool) -> Tree:
-        height = int(math.log(YEAR, arity) + 1e-9) + 1
+    def of(
+        cls, arity: int, epsilon: float, *, combined: bool, signed: bool, steps: int = YEAR
+    ) -> Tree:
+        height = int(math.log(steps, arity) + 1e-9) + 1
         variance = variance_of(epsilon / height, 0)
         variances = [variance]
         for _ in range(height - 1):
@@ -187,14 +191,17 @@ class Tree:
 
     def total(self) -> float:
         """The mean variance of the live total over the year."""
-        steps = np.arange(1, YEAR + 1, 13, dtype=np.int64)
+        return float(self.totals(np.arange(1, YEAR + 1, 13, dtype=np.int64)).mean())
+
+    def totals(self, steps: Ints) -> Reals:
+        """The least variance of the count of the first steps."""
         least: Reals = np.full(len(steps), np.inf)
         for size, variance, before, after in self._costs(steps):
             nodes = steps // size
             least = np.minimum(least, before + nodes * variance)
             if self.signed:
                 least = np.minimum(least, after + (nodes + 1) * variance)
-        return float(least.mean())
+        return least
 
     def window(self, start: int, end: int) -> float:
         """The least variance of a window: both ends to the level where they meet."""
@@ -210,6 +217,55 @@ class Tree:
                     if self.signed or stop >= begin:
                         least = min(least, one + other + abs(stop - begin) * variance)
         return float(least)
+
+
+def renewed() -> Iterator[Row]:
+    """A new tree for each day or month, and one draw for each that is over: the best arity and
+    ratio of the two budgets."""
+    shares = [PROMISE[HOUR] * share / 20 for share in (18, 19, 20)]
+    for name, period in (("day", DAY), ("month", MONTH)):
+        candidates = [(arity, epsilon) for arity in ARITIES for epsilon in shares]
+        best = min(
+            (Renewed.of(period, *each) for each in candidates), key=lambda each: each.total()
+        )
+        label = f"refresh by {name}, one draw each (arity {best.tree.sizes[1]})"
+        yield _row(label, best.total(), best.window)
+
+
+@dataclass(frozen=True, slots=True)
+class Renewed:
+    """A tree with negative digits in every period, and one draw for each that is over."""
+
+    period: int
+    tree: Tree
+    draw: float
+
+    @classmethod
+    def of(cls, period: int, arity: int, epsilon: float) -> Renewed:
+        tree = Tree.of(arity, epsilon, combined=False, signed=True, steps=period)
+        return cls(period, tree, variance_of(PROMISE[MONTH] - epsilon, 0))
+
+    def total(self) -> float:
+        """The mean variance of the live total; a period is drawn an hour after its end."""
+        steps = np.arange(1, YEAR + 1, 13, dtype=np.int64)
+        over, now = steps // self.period, steps % self.period
+        waiting = (now < LATE) & (over > 0)
+        whole = self.tree.window(0, self.period) - self.draw
+        running = np.where(now > 0, self.tree.totals(now), 0.0)
+        return float((over * self.draw + waiting * whole + running).mean())
+
+    def window(self, start: int, end: int) -> float:
+        """The variance of a window: its periods, and parts of one from that one's tree."""
+        first, last = -(-start // self.period), end // self.period
+        if first > last:
+            at = last * self.period
+            return self.tree.window(start - at, end - at)
+        ends = 0.0
+        if start % self.period:
+            ends += self.tree.window(start % self.period, self.period)
+        if end % self.period:
+            ends += self.tree.window(0, end % self.period)
+        return (last - first) * self.draw + ends
 
 
 # Running totals
@@ -360,7 +416,7 @@ def main(words: list[str] | None = None) -> int:
     def say(text: str) -> None:
         print(text, file=sys.stderr)
 
-    rows = [*blocks(), one_draw(), *trees(), *running_totals(), *gaussians(say)]
+    rows = [*blocks(), one_draw(), *trees(), *renewed(), *running_totals(), *gaussians(say)]
     columns = ("total", "so_far", "hour", "day", "month", "final_month")
     print(
         f"{'standard error of':52}" + "".join(f"{each.replace('_', ' '):>12}" for each in columns)

@@ -1,8 +1,8 @@
 """Execute the notebooks of ``examples/notebooks``: ``make notebooks`` keeps what they show,
 ``--check`` only runs them.
 
-Each notebook runs in a kernel of its own, in its own folder. Jupyter's files go into a temporary
-folder, never into the home.
+Each notebook runs in a kernel of its own, in a temporary folder: it needs nothing that stands
+beside it, so that it runs when copied elsewhere. Jupyter's files go there too, never into the home.
 """
 
 from __future__ import annotations
@@ -18,9 +18,9 @@ NOTEBOOKS = ROOT / "examples" / "notebooks"
 SECONDS = 300
 
 
-def execute(path: Path, *, keep: bool) -> None:
-    """Run all cells; an error in one raises ``CellExecutionError``. With ``keep`` the outputs are
-    written into the file."""
+def execute(path: Path, *, folder: str, keep: bool) -> None:
+    """Run all cells in a folder; an error in one raises ``CellExecutionError``. With ``keep`` the
+    outputs are written into the file."""
     import nbformat
     from nbclient import NotebookClient
 
@@ -30,7 +30,7 @@ def execute(path: Path, *, keep: bool) -> None:
         timeout=SECONDS,
         startup_timeout=SECONDS,
         kernel_name="python3",
-        resources={"metadata": {"path": str(path.parent)}},
+        resources={"metadata": {"path": folder}},
     )
     client.extra_arguments = ["--log-level=ERROR"]
     client.execute()
@@ -58,7 +58,7 @@ def main(words: list[str] | None = None) -> int:
         ):
             os.environ[name] = home
         for name in names:
-            execute(NOTEBOOKS / f"{name}.ipynb", keep=not arguments.check)
+            execute(NOTEBOOKS / f"{name}.ipynb", folder=home, keep=not arguments.check)
             print(f"{name} runs", flush=True)
     return 0
 

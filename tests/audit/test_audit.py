@@ -6,8 +6,11 @@ them here.
 
 from __future__ import annotations
 
+from functools import partial
+
 import numpy as np
 import pytest
+from numpy.typing import ArrayLike, NDArray
 
 import fadecount as fc
 from fadecount.audit import Finding, audit
@@ -117,3 +120,38 @@ def test_a_finding_tells_when_it_refutes() -> None:
     counts = {"likely": 1, "rare": 1, "samples": 2}
     assert Finding(age=0, position=1, claimed=1.0, shown=1.1, **counts).refuted
     assert not Finding(age=0, position=1, claimed=1.0, shown=1.0, **counts).refuted
+
+
+def fresh_noise(streams: NDArray[np.int64]) -> ArrayLike:
+    """Running totals with exact noise of scale 1, new at each step: what somebody may have
+    written."""
+    schedule = fc.Intervals(tuple((step, step, 1.0) for step in range(1, 9)))
+    return fc.Counter(schedule, shape=streams.shape[1:]).extend(streams)
+
+
+def per_step(each: float, age: int) -> float:
+    return each * (age + 1)
+
+
+class TestAnyFunction:
+    def test_a_true_claim_holds_and_a_false_one_does_not(self) -> None:
+        """Running totals with fresh noise at each step lose a budget at each step."""
+        for each, refuted in ((1.0, False), (0.5, True)):
+            claim = partial(per_step, each)
+            found = audit(claim, [0, 1], samples=40_000, running=fresh_noise, position=2)
+            assert [finding.refuted for finding in found] == [refuted] * 2
+            assert [finding.claimed for finding in found] == [each, 2 * each]
+            assert {finding.position for finding in found} == {2}
+
+    def test_a_mechanism_may_be_held_against_a_function(self) -> None:
+        (found,) = audit(fc.Linear(1.0), [1], samples=20_000, running=lambda each: each)
+        assert found.refuted  # no noise at all
+
+    def test_bad_input(self) -> None:
+        for running, name in ((None, "running"), (lambda each: each[:, 1:], "running")):
+            with pytest.raises(fc.errors.ParameterError, match=name):
+                audit(lambda _age: 1.0, [0], samples=1000, running=running)
+        with pytest.raises(fc.errors.ParameterError, match="finite"):
+            audit(lambda _age: 1.0, [0], samples=1000, running=lambda each: each + np.inf)
+        with pytest.raises(fc.errors.ParameterError, match="position"):
+            audit(lambda _age: 1.0, [0], samples=1000, running=lambda each: each, position=0)

@@ -71,6 +71,9 @@ def names_in_use(mechanism: fc.Mechanism, step: int) -> dict[Name, float]:
         return names
     if isinstance(mechanism, fc.Binary):
         return _tree(0, step, mechanism.epsilon / mechanism.horizon.bit_length())
+    if isinstance(mechanism, fc.Intervals):
+        numbered = enumerate(mechanism.intervals)
+        return {(n, 0, 0): e for n, (first, last, e) in numbered if first <= step <= last}
     assert isinstance(mechanism, fc.Refresh), (
         f"say in names_in_use which variables {mechanism.kind} uses"
     )

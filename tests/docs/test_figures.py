@@ -61,22 +61,35 @@ def test_the_tables_of_one_promise(tmp_path: Path, capsys: pytest.CaptureFixture
         name, *cells = (cell.strip() for cell in line.strip("| ").split("|"))
         if "jax-privacy" not in name:  # a library that is not installed for the tests
             assert cells == figures[name.replace("(δ)", "(delta)")]
-    refreshed = next(name for name in figures if name.startswith("refresh"))
+    refreshed = next(name for name in figures if name.startswith("refresh ("))
     minutes = int(re.sub(r"\D", "", refreshed.partition("minutes")[0]))
     beside = rows("README.md", "Beside what people do instead")
-    assert f"refreshed every {minutes / 1440:.0f} days" in beside[5][0]
+    assert f"refreshed every {minutes / 1440:.0f} days" in beside[4][0]
+    (figures["BLT"],) = (
+        [cell.strip() for cell in line.strip("| ").split("|")][1:]
+        for line in table
+        if "jax-privacy" in line
+    )
     names = [
         "blocks, for all",
         "one draw a day (an hour late; total of whole days)",
+        *(f"refresh by {period}, one draw each (arity 16)" for period in ("day", "month")),
+        refreshed,
+        "tree (arity 16)",
         *(f"tree, negative digits (arity 16{late})" for late in ("", ", an hour late")),
         next(name for name in figures if name.startswith("the paper")),
-        refreshed,
         "Gaussian, square root (delta)",
+        "BLT",
     ]
     for (_, *cells), name in zip(beside, names, strict=True):
-        expected = figures[name]
-        assert [cell.partition(",")[0] for cell in cells] == expected[:5]
-    assert beside[0][-1].endswith(f"then {figures[names[0]][-1]}")
+        plain = [cell.replace("*", "").partition(",")[0] for cell in cells]
+        assert plain == figures[name][:5]
+    assert beside[0][-1].endswith(f"then **{figures[names[0]][-1]}**")
+    for column in range(5):  # the best is bold
+        values = {name: figures[name][column] for name in names}
+        best = min(float(each) for each in values.values() if each != "\N{EN DASH}")
+        (bold,) = (row[1 + column] for row in beside if row[1 + column].startswith("**"))
+        assert float(bold.strip("*").partition("*")[0]) == best
 
 
 def test_the_figures_of_a_plan() -> None:

@@ -49,6 +49,17 @@ def test_a_broken_link_is_found() -> None:
     assert broken("README.md", text) == ["docs/nowhere.md", "#nothing"]
 
 
+SEARCHED = ("unique visitors", "duplicates", "daylight saving", "badge", "cron", "late events")
+
+
+@pytest.mark.parametrize("words", [*SEARCHED, "own mechanism"])
+def test_what_people_search_for_is_in_the_index_and_on_the_page_that_it_names(words: str) -> None:
+    table = [line for line in read("docs/index.md").splitlines() if line.startswith("|")]
+    (row,) = (line for line in table if words in line.partition("](")[0])
+    page = _LINK.findall(row)[0].partition("#")[0]
+    assert words in read(f"docs/{page}").lower()
+
+
 def test_every_page_can_be_reached_from_the_readme() -> None:
     waiting, seen = ["README.md"], {"README.md"}
     while waiting:

@@ -43,6 +43,9 @@ def uses_of(mechanism: fc.Mechanism) -> Uses:
     if isinstance(mechanism, fc.Binary):
         share = mechanism.epsilon / mechanism.horizon.bit_length()
         return lambda t: _prefix(t, share)
+    if isinstance(mechanism, fc.Intervals):
+        numbered = list(enumerate(mechanism.intervals))
+        return lambda t: {n: e for n, (first, last, e) in numbered if first <= t <= last}
     assert isinstance(mechanism, fc.Refresh)
     return lambda t: _refresh(mechanism, t)
 

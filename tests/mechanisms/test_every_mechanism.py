@@ -39,7 +39,8 @@ def kinds() -> dict[str, type[fc.Mechanism]]:
     while waiting:
         one = waiting.pop()
         waiting.extend(one.__subclasses__())
-        if "kind" in vars(one) and one.kind != "blocks":  # tests/mechanisms/test_blocks.py
+        # the others: tests/mechanisms/test_blocks.py and test_own_schedules.py
+        if "kind" in vars(one) and one.kind not in ("blocks", "intervals"):
             found[one.kind] = one
     return found
 

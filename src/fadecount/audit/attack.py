@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from functools import partial
 
 import numpy as np
-from numpy.typing import NDArray
+from numpy.typing import ArrayLike, NDArray
 
 from fadecount import Blocks, Counter, Gaussian, Mechanism
 from fadecount.audit.event import Outputs, best_event, largest, learn, loss_shown, mu_shown
@@ -24,6 +24,10 @@ LONGEST_BLOCK = 4096
 _RUNS_AT_ONCE = 50_000
 
 Rows = NDArray[np.int64]
+Claim = Mechanism | Callable[[int], float]
+"""A mechanism, or the loss that somebody claims for each age."""
+Runs = Callable[[Rows], ArrayLike]
+"""From streams to outputs: one row per step, one column per independent run, in both."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -51,12 +55,13 @@ class Finding:
 
 
 def audit(
-    mechanism: Mechanism,
+    mechanism: Claim,
     ages: Sequence[int],
     *,
     samples: int = 400_000,
     false_alarm: float = 1e-6,
-    running: Mechanism | None = None,
+    running: Mechanism | Runs | None = None,
+    position: int | None = None,
     progress: Callable[[float], object] | None = None,
 ) -> list[Finding]:
     """Lower bounds on the loss at some ages, from ``samples`` runs on each of two streams that
@@ -65,10 +70,14 @@ def audit(
     One half of the runs is used to find an event that is likely on one stream and rare on the
     other; the other half is used to test it, by Clopper-Pearson bounds. Guarantees: if the
     mechanism keeps its claim, the chance that any finding refutes it is at most ``false_alarm``.
-    Assumes nothing about the mechanism. ``running`` is the mechanism that actually runs, if it
-    differs from the one whose claim is audited: this shows that an audit can fail. The item audited
-    at an age is the one among the first positions that loses most. ``progress`` is called with the
-    number of runs done.
+    Assumes nothing about the mechanism. The item audited at an age is at ``position``; by default
+    it is the one among the first positions that loses most. ``progress`` is called with the number
+    of runs done.
+
+    ``running`` is what actually runs, if it differs from the mechanism whose claim is audited: this
+    shows that an audit can fail. It may be any function that takes streams, an array of one row per
+    step and one column per run, and returns outputs with as many columns, of independent runs. Then
+    ``mechanism`` may be a function too, from an age to the claimed loss, and ``position`` is 1.
 
     Of a block counter all figures about the item's blocks are seen together, and the item is the
     last one of a block of every level. Levels longer than ``LONGEST_BLOCK`` are not attacked.
@@ -86,21 +95,35 @@ def audit(
     )
     if not checked:
         raise ParameterError("ages must hold at least one age, got none; such as 0, 1, 3, 7")
+    if position is not None or not isinstance(mechanism, Mechanism):
+        remedy = "the first step of a stream is step 1"
+        given = 1 if position is None else position
+        position = require_integer(
+            "position", given, minimum=1, maximum=LONGEST_BLOCK, remedy=remedy
+        )
+    runs: Mechanism | Runs | None = running
+    if runs is None and isinstance(mechanism, Mechanism):
+        runs = mechanism
+    if runs is None:
+        raise ParameterError(
+            "running must be given with a claim, got None; it is the function that is audited"
+        )
     error, told = false_alarm / len(checked), progress or (lambda _runs: None)
-    return [
-        _one_age(mechanism, running or mechanism, age, samples // 2, error, told) for age in checked
-    ]
+    return [_one_age(mechanism, runs, age, position, samples // 2, error, told) for age in checked]
 
 
 def _one_age(
-    mechanism: Mechanism,
-    running: Mechanism,
+    mechanism: Claim,
+    running: Mechanism | Runs,
     age: int,
+    position: int | None,
     half: int,
     error: float,
     progress: Callable[[float], object],
 ) -> Finding:
-    position = _worst_position(mechanism, age)
+    if position is None:
+        assert isinstance(mechanism, Mechanism)
+        position = _worst_position(mechanism, age)
     outputs = partial(_outputs, running, position, age, half, progress)
     without, having = outputs(item=0), outputs(item=1)
     gaussian = mechanism if isinstance(mechanism, Gaussian) else None
@@ -111,7 +134,7 @@ def _one_age(
     return Finding(
         age=age,
         position=position,
-        claimed=mechanism.loss(age),
+        claimed=mechanism.loss(age) if isinstance(mechanism, Mechanism) else float(mechanism(age)),
         shown=loss_shown(likely, rare, half, error)
         if gaussian is None
         else (1.0 - 1e-9) * epsilon_at(mu_shown(likely, rare, half, error), gaussian.delta),
@@ -138,7 +161,7 @@ def _worst_position(mechanism: Mechanism, age: int) -> int:
 
 
 def _outputs(
-    mechanism: Mechanism,
+    mechanism: Mechanism | Runs,
     position: int,
     age: int,
     runs: int,
@@ -148,13 +171,12 @@ def _outputs(
 ) -> Outputs:
     """What an observer sees in independent runs on the empty stream (``item`` 0), or on one with a
     single item at a position."""
-    see: Callable[..., Rows | Outputs] = _figures if isinstance(mechanism, Blocks) else _totals
     seen = None
     for start in range(0, runs, _RUNS_AT_ONCE):
         width = min(_RUNS_AT_ONCE, runs - start)
         inputs = np.zeros((position + age, width), dtype=np.int8)
         inputs[position - 1] = item
-        rows = see(Counter(mechanism, shape=(width,)), inputs, position)
+        rows = _seen(mechanism, inputs, position)
         seen = np.empty((len(rows), runs)) if seen is None else seen
         seen[:, start : start + width] = rows
         progress(width)
@@ -162,9 +184,20 @@ def _outputs(
     return seen
 
 
-def _totals(counter: Counter, inputs: NDArray[np.int8], _position: int) -> Rows | Outputs:
-    """The running totals after every step."""
-    return counter.extend(inputs)
+def _seen(mechanism: Mechanism | Runs, inputs: NDArray[np.int8], position: int) -> Rows | Outputs:
+    """What is published about streams: running totals, figures, or what a function returns."""
+    if isinstance(mechanism, Mechanism):
+        counter = Counter(mechanism, shape=inputs.shape[1:])
+        if isinstance(mechanism, Blocks):
+            return _figures(counter, inputs, position)
+        return counter.extend(inputs)
+    outputs = np.atleast_2d(np.asarray(mechanism(inputs.astype(np.int64)), dtype=np.float64))
+    if outputs.ndim != 2 or outputs.shape[1] != inputs.shape[1] or not np.isfinite(outputs).all():
+        raise ParameterError(
+            f"running must return finite numbers in {inputs.shape[1]} columns, one for each run,"
+            f" got the shape {outputs.shape}; its argument has one column per run too"
+        )
+    return outputs
 
 
 def _figures(counter: Counter, inputs: NDArray[np.int8], position: int) -> Rows:

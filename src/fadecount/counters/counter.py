@@ -12,11 +12,12 @@ from numpy.typing import ArrayLike, NDArray
 
 from fadecount.checks import require_integer
 from fadecount.counters.grid import Grid
+from fadecount.counters.interval_path import IntervalPath
 from fadecount.counters.memory_path import MemoryPath
 from fadecount.counters.path import NoisePath
 from fadecount.counters.state import Parts, SavedState, check_parts, damaged
 from fadecount.errors import HorizonError, ParameterError, bad_parameter
-from fadecount.mechanisms import Blocks, Figure, Mechanism, scale_of
+from fadecount.mechanisms import Blocks, Figure, IntervalSchedule, Mechanism, scale_of
 from fadecount.noise import LARGEST_SCALE, Lineage, NoiseSource, SystemNoise, require_lineage
 
 Row = Sequence[int] | Sequence[float] | NDArray[np.integer] | NDArray[np.floating]
@@ -128,11 +129,13 @@ class Counter:
             )
         self._mechanism = mechanism
         self._delay, self._horizon = schedule.delay, schedule.horizon
-        self._path: NoisePath | MemoryPath
-        if memories is None:
-            self._path = NoisePath(schedule, source, width=width, resolution_bits=bits)
-        else:
+        self._path: NoisePath | MemoryPath | IntervalPath
+        if memories is not None:
             self._path = MemoryPath(memories, source, width=width, resolution_bits=bits)
+        elif isinstance(schedule, IntervalSchedule):
+            self._path = IntervalPath(schedule, source, width=width, resolution_bits=bits)
+        else:
+            self._path = NoisePath(schedule, source, width=width, resolution_bits=bits)
         self._total: Any = 0 if width is None else np.zeros(width, dtype=np.int64)
         self._delayed: deque[Any] = deque()
         self._lock = threading.Lock()

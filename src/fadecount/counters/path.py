@@ -49,7 +49,7 @@ class NoisePath:
         self._source = source
         self._width = width
         self._draw: Callable[[DiscreteLaplace, int, int, int], Any] = (
-            source.one if width is None else partial(_row, source, width)
+            source.one if width is None else partial(row_of, source, width)
         )
         self.shown = 0
         self._tails: list[Any] = [self._zero]
@@ -200,7 +200,7 @@ class NoisePath:
         return [self._draw(self._plan.carry, CARRY, round_number, 0)]
 
 
-def _row(
+def row_of(
     source: NoiseSource, width: int, law: DiscreteLaplace, level: int, round_number: int, node: int
 ) -> NDArray[np.int64]:
     """One variable for each count, as ``NoiseSource.one`` is for a single count."""

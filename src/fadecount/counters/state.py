@@ -27,7 +27,7 @@ from fadecount.checks import LONGEST, require_integer
 from fadecount.counters.grid import LARGEST_SUM
 from fadecount.counters.path import law_of
 from fadecount.errors import SavedStateError
-from fadecount.mechanisms import CARRY, Blocks, Mechanism
+from fadecount.mechanisms import CARRY, Blocks, Intervals, IntervalSchedule, Mechanism
 from fadecount.noise import NoiseSource, SystemNoise
 
 _MARKER = b"FADECNT"
@@ -120,6 +120,8 @@ class SavedState:
         rows = numbers.reshape((1 + delayed + tails, *(() if width is None else (width,))))
         plain = not isinstance(mechanism, Blocks) and mechanism.schedule.memories is None
         noise = _LARGEST_NOISE if plain else LARGEST_SUM
+        if isinstance(mechanism, Intervals):  # up to 64 of them are added up
+            noise = _LARGEST_NOISE >> 6
         if not (_within(rows[: 1 + delayed], LARGEST_SUM) and _within(rows[1 + delayed :], noise)):
             raise ValueError("state holds numbers that no counter reaches")
         total, *later = rows
@@ -200,6 +202,8 @@ def _new_tails(mechanism: Mechanism, time: int, width: int, source: NoiseSource)
         row: Row = source.many(law, level, rounds, nodes, width)[0, 0]
         return row
 
+    if isinstance(schedule, IntervalSchedule):
+        return [draw(schedule.budgets[each], each, 0) for each in schedule.in_use(shown)]
     above = (
         draw(schedule.carry_budget, CARRY, 0) if round_number else np.zeros(width, dtype=np.int64)
     )

@@ -14,6 +14,7 @@ from fadecount.mechanisms.comparison import (
 from fadecount.mechanisms.discovery import Discovery
 from fadecount.mechanisms.figures import ANNOUNCED, Figure, Figures, ListedFigures
 from fadecount.mechanisms.gaussian import Gaussian
+from fadecount.mechanisms.intervals import Intervals, IntervalSchedule
 from fadecount.mechanisms.level_budgets import Designed, Gradual, Linear
 from fadecount.mechanisms.loss import Loss
 from fadecount.mechanisms.memories import Memories
@@ -45,6 +46,8 @@ __all__ = [
     "Figures",
     "Gaussian",
     "Gradual",
+    "IntervalSchedule",
+    "Intervals",
     "Level",
     "Linear",
     "ListedFigures",

@@ -146,13 +146,7 @@ class Schedule:
         There are few laws, so that each is computed once: without rounds a difference depends on
         three lengths only.
         """
-        kinds = np.arange(lasts.size).reshape(lasts.shape)
-        if not self.alternating:
-            bits = [np.asarray(bit_length(each)) for each in (firsts, lasts, firsts ^ lasts)]
-            kinds = (bits[0] << 12) + (bits[1] << 6) + bits[2]
-        elif not firsts.any():  # how many variables are in use, and whether one of them is a carry
-            rounds, clocks = np.divmod(np.maximum(lasts, 1) - 1, self.round_length or LONGEST)
-            kinds = 2 * np.bitwise_count((clocks + 1) * (lasts > 0)).astype(np.int64) + (rounds > 0)
+        kinds = self._kinds(firsts, lasts)
         parts = [
             each.reshape(len(lasts), -1)
             for each in np.broadcast_arrays(firsts, lasts, np.atleast_1d(copies), kinds)
@@ -169,6 +163,17 @@ class Schedule:
             for row in zip(*(each[places].tolist() for each in parts[:3]), strict=True)
         ]
         return np.array(quantiles(laws, beta), dtype=np.float64)[inverse].astype(np.int64)
+
+    def _kinds(self, firsts: Steps, lasts: Steps) -> Steps:
+        """Numbers for the differences of two outputs: equal ones have the same law."""
+        if not self.alternating:
+            bits = [np.asarray(bit_length(each)) for each in (firsts, lasts, firsts ^ lasts)]
+            return np.asarray((bits[0] << 12) + (bits[1] << 6) + bits[2])
+        if not firsts.any():  # how many variables are in use, and whether one of them is a carry
+            rounds, clocks = np.divmod(np.maximum(lasts, 1) - 1, self.round_length or LONGEST)
+            used = np.bitwise_count((clocks + 1) * (lasts > 0)).astype(np.int64)
+            return np.asarray(2 * used + (rounds > 0))
+        return np.arange(lasts.size).reshape(lasts.shape)
 
 
 def steps_in_use(level: int, last: int, *, alternating: bool = False) -> int:

@@ -1,0 +1,209 @@
+"""A schedule of noise of your own: one noise variable for each of any intervals of steps.
+
+The output of step ``t`` is the sum of the inputs up to ``t`` plus the variables of all intervals
+that hold ``t``. By claims 1 and 2 of docs/theory.md, section 4, the loss of the item at step ``j``,
+given the outputs up to ``t``, is exactly the cost of the cheapest whole shift of the variables that
+changes the outputs ``j .. t`` by 1, and no others. Shifting the variable of ``[first, last]``
+changes the outputs from ``first`` on, and takes that back from ``last + 1`` on. So the intervals
+are the edges of a graph, each between ``first`` and ``last + 1`` (or the future, if it reaches
+beyond ``t``), and the cheapest shift is the shortest way from ``j`` to the future.
+"""
+
+from __future__ import annotations
+
+import heapq
+import math
+from dataclasses import dataclass
+from functools import lru_cache
+from typing import ClassVar, Self
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+
+from fadecount.checks import Number, require_budget, require_integer
+from fadecount.errors import ParameterError, bad_parameter
+from fadecount.mechanisms.base import Mechanism, require_sequence
+from fadecount.mechanisms.noise_law import tail_bound, variance_of
+from fadecount.mechanisms.schedule import Schedule, Steps
+
+Interval = tuple[int, int, float]
+"""The first step, the last step, and the budget of the noise."""
+
+LONGEST_SCHEDULE = 1024
+"""A loss is a shortest way for each pair of steps: about two seconds at this length."""
+MOST_IN_USE = 64
+_UNIT_BITS = 83
+"""Every budget is a multiple of ``2**-83``: at least 2**-30, with 53 bits."""
+
+
+@dataclass(frozen=True, slots=True, repr=False)
+class Intervals(Mechanism):
+    """A running count with noise of your own schedule: each ``(first, last, epsilon)`` is one noise
+    variable of scale ``1 / epsilon`` in the outputs of the steps ``first .. last``.
+
+    At least one interval begins at every step, at most 64 hold a step, and there are at most 1,024
+    steps. Guarantees: ``loss`` is exact, computed from the schedule alone (docs/theory.md,
+    section 4); nothing about it is taken on trust. Test: tests/mechanisms/test_own_schedules.py.
+
+    >>> import fadecount as fc
+    >>> pairs = [(step, step + 1, 0.5) for step in (1, 3, 5)]   # noise for two steps each
+    >>> singles = [(step, step, 0.25) for step in range(1, 7)]  # and for each step
+    >>> mechanism = fc.Intervals([*pairs, *singles])
+    >>> mechanism.loss(0), mechanism.loss(5), mechanism.loss(2, position=2)
+    (0.25, 1.5, 0.75)
+    """
+
+    intervals: tuple[Interval, ...]
+    kind: ClassVar[str] = "intervals"
+
+    def __post_init__(self) -> None:
+        remedy = "such as [(1, 2, 0.5), (2, 2, 0.25)]: first step, last step, epsilon"
+        given = require_sequence("intervals", self.intervals, remedy)
+        checked = tuple(_checked(each, remedy) for each in given)
+        if not checked:
+            raise bad_parameter("intervals", (), "at least one interval", remedy)
+        object.__setattr__(self, "intervals", checked)
+        begin = np.bincount([first for first, _, _ in checked], minlength=self.horizon + 1)[1:]
+        if not begin.all():
+            raise ParameterError(
+                f"intervals must begin at every step up to {self.horizon}, got none for step"
+                f" {int(np.argmin(begin)) + 1}; without new noise its output would show its input"
+            )
+        over = np.bincount([last for _, last, _ in checked], minlength=self.horizon + 1)[:-1]
+        in_use = np.cumsum(begin - over)
+        if in_use.max() > MOST_IN_USE:
+            raise ParameterError(
+                f"intervals must hold a step at most {MOST_IN_USE} times, got {in_use.max()} for"
+                f" step {int(np.argmax(in_use)) + 1}; join some of them"
+            )
+
+    def __repr__(self) -> str:
+        return f"Intervals({len(self.intervals)} intervals over {self.horizon} steps)"
+
+    @property
+    def horizon(self) -> int:
+        """The last step of the schedule."""
+        return max(last for _, last, _ in self.intervals)
+
+    @property
+    def schedule(self) -> Schedule:
+        budgets = tuple(budget for _, _, budget in self.intervals)
+        return IntervalSchedule(budgets=budgets, horizon=self.horizon, intervals=self.intervals)
+
+    def scaled(self, factor: float) -> Self:
+        return type(self)(
+            tuple((first, last, factor * budget) for first, last, budget in self.intervals)
+        )
+
+    def shown(self, steps: ArrayLike) -> NDArray[np.int64]:
+        last = int(np.max(steps, initial=0))
+        if last > self.horizon:
+            bound = f"at most the last step of the schedule, {self.horizon}"
+            raise bad_parameter("step or horizon", last, bound, "give one within it")
+        return np.asarray(steps, dtype=np.int64)
+
+    def _worst_loss(self, age: Steps) -> Number:
+        table = _losses(self.intervals)
+        return np.asarray(table.worst[np.minimum(age, self.horizon - 1)])
+
+    def _position_loss(self, age: Steps, position: Steps) -> Number:
+        if np.max(position, initial=1) > self.horizon:
+            bound = f"at most the last step of the schedule, {self.horizon}"
+            raise bad_parameter("position", int(np.max(position)), bound, "no later item exists")
+        age = np.minimum(age, self.horizon - position)
+        return np.asarray(_losses(self.intervals).by_position[position - 1, position + age - 1])
+
+
+def _checked(interval: object, remedy: str) -> Interval:
+    if not isinstance(interval, list | tuple) or len(interval) != 3:
+        raise bad_parameter("intervals", interval, "triples of two steps and an epsilon", remedy)
+    first = require_integer(
+        "intervals: first step", interval[0], minimum=1, maximum=LONGEST_SCHEDULE, remedy=remedy
+    )
+    last = require_integer(
+        "intervals: last step", interval[1], minimum=first, maximum=LONGEST_SCHEDULE, remedy=remedy
+    )
+    return first, last, require_budget("intervals: epsilon", interval[2])
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class IntervalSchedule(Schedule):
+    """Noise variables for any intervals of steps, by their number in the list."""
+
+    intervals: tuple[Interval, ...]
+
+    def in_use(self, shown: int) -> list[int]:
+        """The numbers of the intervals that hold a step."""
+        return [
+            number
+            for number, (first, last, _) in enumerate(self.intervals)
+            if first <= shown <= last
+        ]
+
+    def rows(self, shown: int) -> int:
+        return len(self.in_use(shown))
+
+    def _variables(self, shown: int) -> dict[tuple[int, int, int], float]:
+        return {(number, 0, 0): self.budgets[number] for number in self.in_use(shown)}
+
+    def mean_variance(self, shown: int, bits: float) -> float:
+        steps = (max(0, min(last, shown) - first + 1) for first, last, _ in self.intervals)
+        return sum(
+            count / shown * variance_of(budget, bits)
+            for count, budget in zip(steps, self.budgets, strict=True)
+        )
+
+    def farthest_ever(self, shown: int, beta: float, bits: float) -> float:
+        kinds = {tuple(sorted(self.budgets_in_use(step))) for step in range(1, shown + 1)}
+        return max(tail_bound(kind, beta, bits) for kind in kinds)
+
+    def _kinds(self, _firsts: Steps, lasts: Steps) -> Steps:
+        return np.arange(lasts.size).reshape(lasts.shape)
+
+
+@dataclass(frozen=True, slots=True)
+class _Losses:
+    by_position: NDArray[np.float64]
+    """Of the item at ``row + 1``, given the outputs up to ``column + 1``."""
+    worst: NDArray[np.float64]
+    """By age, over all items; of those that never get so old, at the end of the schedule."""
+
+
+@lru_cache(maxsize=8)
+def _losses(intervals: tuple[Interval, ...]) -> _Losses:
+    whole = [(first, last, int(math.ldexp(e, _UNIT_BITS))) for first, last, e in intervals]
+    horizon = max(last for _, last, _ in whole)
+    table = np.zeros((horizon, horizon))
+    for now in range(1, horizon + 1):
+        table[:now, now - 1] = _shortest(whole, now)
+    steps = np.arange(horizon)
+    ends = np.minimum(steps[:, None] + steps, horizon - 1)  # by position and age
+    return _Losses(table, table[steps[:, None], ends].max(axis=0))
+
+
+def _shortest(intervals: list[tuple[int, int, int]], now: int) -> list[float]:
+    """The shortest ways from the steps ``1 .. now`` to the future, ``now + 1``, in exact integers
+    (Dijkstra), each rounded up."""
+    edges: list[list[tuple[int, int]]] = [[] for _ in range(now + 2)]
+    for first, last, cost in intervals:
+        if first <= now:
+            end = min(last, now) + 1
+            edges[first].append((end, cost))
+            edges[end].append((first, cost))
+    costs: dict[int, int] = {}
+    waiting = [(0, now + 1)]
+    while waiting:
+        cost, place = heapq.heappop(waiting)
+        if place not in costs:
+            costs[place] = cost
+            for other, more in edges[place]:
+                if other not in costs:
+                    heapq.heappush(waiting, (cost + more, other))
+    rounded = {cost: _rounded_up(cost) for cost in set(costs.values())}
+    return [rounded[costs[place]] for place in range(1, now + 1)]
+
+
+def _rounded_up(cost: int) -> float:
+    nearest = cost / (1 << _UNIT_BITS)
+    enough = int(math.ldexp(nearest, _UNIT_BITS)) >= cost
+    return nearest if enough else math.nextafter(nearest, math.inf)
