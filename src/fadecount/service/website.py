@@ -201,7 +201,7 @@ class Door:
     _key: bytes = b""
     _noted: dict[Any, int] = field(default_factory=dict)
 
-    def lets_in(self, unit: Unit, day: int, visitor: str, key: str) -> bool:
+    def lets_in(self, unit: Unit, day: int, visitor: str, key: int) -> bool:
         if day != self._day or len(self._noted) >= MOST_NOTED:
             self._day, self._key, self._noted = day, unpredictable(32), {}
         digest = hashlib.blake2b(visitor.encode(), key=self._key, digest_size=16).digest()
@@ -239,7 +239,7 @@ class VisitContext:
                 key = ONLY_KEY if kind != "pages" else page if page in stream.positions else OTHER
                 described, door = stream.status.description, self.doors[stream.name]
                 day = described.block_of(described.ticks.at(self.clock.now()))
-                if door.lets_in(described.unit, day, visitor, key):
+                if door.lets_in(described.unit, day, visitor, stream.positions[key]):
                     sent = SentEvents({key: 1}, single=True, person=visitor)
                     self.writer.accept(stream.name, sent, None).add_done_callback(door.accepted)
 

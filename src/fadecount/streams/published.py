@@ -365,7 +365,9 @@ class Published:
         counts."""
         if self.description.block_of(first) != self.description.block_of(max(first, end - 1)):
             require_sum(self.description, default_per(()))
-        steps = self._steps(as_of)
+        return self._window(first, end, self._steps(as_of))
+
+    def _window(self, first: int, end: int, steps: int) -> Figures:
         start, last = max(0, first - self.first_tick), min(end - self.first_tick, steps)
         if last < start:
             return self._nothing()
@@ -463,11 +465,12 @@ class Published:
         self, *, since: int | None = None, until: int | None = None, as_of: int | None = None
     ) -> list[Ranked]:
         """The keys of the days that begin in the ticks from ``since`` to before ``until``, largest
-        first: those that are declared, and those that appeared, with the days on which they did."""
+        first: those that are declared, and those that appeared, with the days on which they did.
+        Over several days, persons count once on each."""
         hidden, steps = self.description.hidden, self._steps(as_of)
         end = self.first_tick + steps if until is None else until
         ranked: list[Ranked] = []
-        declared = self.window(self.first_tick if since is None else since, end, as_of=as_of)
+        declared = self._window(self.first_tick if since is None else since, end, steps)
         for at, key in enumerate(self.keys if len(declared) else ()):
             if declared.known[0, at]:
                 around = int(declared.half_widths[0, at])
