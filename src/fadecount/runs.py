@@ -544,7 +544,8 @@ class StoredStream:
         if self.description.unit.of == "event":
             return None
         self._noted = self._stream.persons_noted
-        return Earlier(key=self.person_key, counted=self._stream.persons_counted)
+        counted, noted = self._stream.persons_counted, self._noted > 0
+        return Earlier(key=self.person_key, counted=counted, any=noted)
 
     def position(self, source: str) -> bytes | None:
         """How far earlier runs have read a source, as :meth:`add` was told."""

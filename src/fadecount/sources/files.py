@@ -150,11 +150,12 @@ Counted = Callable[[Sequence[bytes], Sequence[Key] | None], "npt.NDArray[np.int6
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Earlier:
-    """What of persons earlier runs counted in the first wanted tick, which is still open. Digests
-    use this key."""
+    """What of persons earlier runs counted in the first wanted tick, which is still open (``any``:
+    whether there is something). Digests use this key."""
 
     key: bytes
     counted: Counted
+    any: bool = True
 
 
 class People:
@@ -175,6 +176,8 @@ class People:
         first = options.first_tick
         self._first = None if first is None else options.block_of(first)
         self._earlier = earlier
+        self.counted_before = earlier is not None and earlier.any
+        """Whether earlier runs may have counted persons in the first block."""
         self.block_of = lru_cache(maxsize=1 << 16)(options.block_of)
         self._counted: dict[int, dict[Hashable, int]] = {}
         self._before: dict[Hashable, int] = {}
@@ -199,7 +202,7 @@ class People:
             return True
         block = self.block_of(tick)
         counted = self._counted.setdefault(block, {})
-        if self._earlier is not None and block == self._first:
+        if self._earlier is not None and self.counted_before and block == self._first:
             if person not in counted:
                 counted[person] = int(self._earlier.counted([person], None)[0])
                 self._before[person] = counted[person]
@@ -223,8 +226,7 @@ class People:
 
     def before(self, persons: Sequence[bytes]) -> list[int]:
         """How many events of each of these persons earlier runs counted in the first block."""
-        if self._earlier is None or not persons:
-            return [0] * len(persons)
+        assert self._earlier is not None
         return [int(each) for each in self._earlier.counted(persons, None)]
 
     def in_day(self, tick: int) -> dict[Noted, int]:

@@ -228,7 +228,7 @@ def _capped(
 
     people_of = rows["name"].to_physical().to_numpy().astype(np.int64)
     number = _numbered(blocks, people_of)
-    if options.first_tick is not None:
+    if options.first_tick is not None and people.counted_before:
         first = np.flatnonzero(blocks == options.block_of(options.first_tick))
         _, at, whose = np.unique(people_of[first], return_index=True, return_inverse=True)
         before = people.before(digests(first[at]))
@@ -253,10 +253,12 @@ def _hidden(rows: pl.DataFrame, options: SourceOptions, people: People) -> pl.Da
     """Note the hidden keys of rows that count, of distinct persons, and return the others; or all,
     the hidden ones under ``other``."""
     hidden = pl.col("text").is_not_null()
-    for _, some in rows.filter(hidden).group_by("block"):
-        ticks, keys = some["place"] // options.width, some.group_by("text").len()
-        first, last = cast("tuple[int, int]", (ticks.min(), ticks.max()))
-        people.hide(first, last, keys["text"].to_list(), keys["len"].to_list())
+    tick = pl.col("place") // options.width
+    found = rows.lazy().filter(hidden).group_by("block", "text")
+    keys = found.agg(pl.len(), tick.min().alias("first"), tick.max().alias("last")).collect()
+    for some in keys.partition_by("block"):
+        first, last = cast("tuple[int, int]", (some["first"].min(), some["last"].max()))
+        people.hide(first, last, some["text"].to_list(), some["len"].to_list())
     if options.other is None:
         return rows.filter(~hidden)
     step = len(options.keys) - options.keys.index(options.other)
