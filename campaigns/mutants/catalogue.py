@@ -53,6 +53,7 @@ LAPLACE, SOURCE, TABLE, WORDS = (
 BLOCKS, BLOCK_COUNTERS = "counters/blocks.py", ("tests/counters/test_block_counters.py",)
 BLOCK_LOSS = ("tests/mechanisms/test_blocks.py",)
 DISCOVERY, DISCOVERED = "mechanisms/discovery.py", ("tests/mechanisms/test_discovery.py",)
+HIDDEN, HIDDEN_KEYS = "streams/hidden.py", ("tests/streams/test_hidden_keys.py",)
 
 MUTANTS = (
     Mutant(
@@ -1283,5 +1284,76 @@ MUTANTS = (
         "left = 1 - Fraction(repr(self.discover[1]))",
         "left = 1 - 0 * Fraction(repr(self.discover[1]))",
         ("tests/planning/test_discovery.py",),
+    ),
+    Mutant(
+        "hidden keys: shown ones vanish at the next stage",
+        HIDDEN,
+        "some = order[first[order] <= stage]",
+        "some = order[first[order] == stage]",
+        HIDDEN_KEYS,
+    ),
+    Mutant(
+        "hidden keys: few persons left out before the draw",
+        HIDDEN,
+        "keys, counts = list(persons), _numbers(persons)",
+        "persons = {k: n for k, n in persons.items() if n > 4}; keys, counts = list(persons),"
+        " _numbers(persons)",
+        HIDDEN_KEYS,
+    ),
+    Mutant(
+        "hidden keys: in the order of their arrival",
+        HIDDEN,
+        "sorted(shown, key=keys.__getitem__)",
+        "shown",
+        HIDDEN_KEYS,
+    ),
+    Mutant(
+        "hidden keys: the embargo shows how many wait",
+        "streams/embargo.py",
+        "size_class(each.body)",
+        "0",
+        HIDDEN_KEYS,
+    ),
+    Mutant(
+        "hidden keys: events instead of persons",
+        "streams/unit.py",
+        "(1 if isinstance(key, str) else self.events)",
+        "(self.events)",
+        HIDDEN_KEYS,
+    ),
+    Mutant(
+        "hidden keys: also counted as declared that day",
+        "streams/stream.py",
+        "self._join_hidden(status.description.block_of(status.last_tick + 1), new)",
+        "self._join_hidden(status.description.block_of(status.last_tick + 1))",
+        HIDDEN_KEYS,
+    ),
+    Mutant(
+        "hidden keys: their texts stay",
+        HIDDEN,
+        "DELETE FROM hidden WHERE stream = ? AND block < ? RETURNING block, body",
+        "SELECT block, body FROM hidden WHERE stream = ? AND block < ?",
+        HIDDEN_KEYS,
+    ),
+    Mutant(
+        "hidden keys: the larger loss where both add up",
+        "streams/forks.py",
+        "both = self.hidden.other is not None",
+        "both = False",
+        HIDDEN_KEYS,
+    ),
+    Mutant(
+        "hidden keys: later stages in earlier vintages",
+        "streams/published.py",
+        "if self._public(figures) <= end:",
+        "if True:",
+        HIDDEN_KEYS,
+    ),
+    Mutant(
+        "hidden keys: the rest of a day is another day",
+        "streams/stream.py",
+        "closing.stream.store_hidden(end, closing.hidden)",
+        "pass",
+        ("tests/test_discovery_runs.py",),
     ),
 )
