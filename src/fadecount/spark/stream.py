@@ -97,11 +97,12 @@ class Stream:
         blocks, levels = self.blocks, self.description.levels
         if level == DISCOVERED and self.discovery is not None:
             (lag, epsilon), *later = self.discovery.stages
-            blocks, levels = Blocks(Level(1, epsilon, lag=lag, later=tuple(later))), ("1d",)
+            blocks = Blocks(Level(1, epsilon, lag=lag, later=tuple(later)))
+            level, levels = 0, (self.discovery.per,)
         if stage == ANNOUNCED:
             return levels[level], "announced", None
         status = blocks.levels[level].status(stage)
-        return levels[level], status, blocks.figure_interval(level % len(levels), stage)
+        return levels[level], status, blocks.figure_interval(level, stage)
 
     @cached_property
     def start_seconds(self) -> int:
