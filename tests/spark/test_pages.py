@@ -28,7 +28,7 @@ def tables(spark: Any) -> Iterator[None]:
 
 
 def test_the_page_about_spark(spark: Any, tables: None, tmp_path: Path) -> None:
-    table, persons, stream, into_postgresql = (
+    table, persons, keys, stream, into_postgresql = (
         block.text
         for block in blocks(read(PAGE))
         if block.language == "python" and block.place == "spark"
@@ -52,6 +52,8 @@ def test_the_page_about_spark(spark: Any, tables: None, tmp_path: Path) -> None:
     assert written.where("per = '1d' and stage = 0").count() == 14 * 3
     execute(persons)
     assert names["rows"].where("per = '1d' and stage = 0").count() == 14 * 2
+    execute(keys)
+    assert names["rows"].count() == 0, "one visitor makes no key appear"
     execute(stream)
     query = names["query"]
     try:

@@ -17,7 +17,10 @@ import pytest
 
 import fadecount as fc
 from fadecount.errors import CheckpointError, ParameterError
+from fadecount.noise import KeyedNoise
 from fadecount.streams import Unit
+from fadecount.streams.discovery import HiddenKeys
+from fadecount.streams.hidden import drawn
 from tests.spark.oracle import SECRET, START, Event, expected, last_commit, reason, rows_of, tally
 from tests.spark.session import files_with, write_events
 
@@ -184,7 +187,7 @@ def test_persons_are_capped_as_in_the_local_library(
     rows = [(datetime.fromtimestamp(moment, UTC), *rest) for moment, *rest in table]
     frame = spark.createDataFrame(rows, "at timestamp, page string, who string")
     persons = stream(spark, tmp_path / "state", EXACT, keys=keys, person="who", unit=unit)
-    first = rows_of(figures(frame, persons, until="2026-01-02"))
+    first = rows_of(figures(frame, persons, until="2026-01-02")) if unit.keys == 1 else {}
     both = rows_of(figures(frame, persons, until="2026-01-03"))
     assert both.items() >= first.items(), "a day is capped by itself"
 
@@ -193,7 +196,7 @@ def test_persons_are_capped_as_in_the_local_library(
     for moment, key, who in sorted(each for each in table if each[2] and each[1] != "x"):
         hour = (moment - START) // HOUR
         slot = counted.setdefault(hour // 24 if unit.per == "1d" else hour, {})
-        wanted[hour, key] += unit.takes(slot, who, key)
+        wanted[hour, key] += unit.takes(slot, who, keys.index(key))
     hours = {place: row[2] for place, row in both.items() if place[0] == "1h" and row[2]}
     assert hours == {("1h", START + HOUR * hour, 0, key): n for (hour, key), n in (+wanted).items()}
     assert len(hours) > 6
@@ -205,6 +208,60 @@ def test_persons_are_capped_as_in_the_local_library(
         with pytest.raises(ParameterError, match=r"^until must be the end of a day or tick of the"):
             figures(frame, persons, until="2026-01-03T05:00")
         assert last_commit(tmp_path / "state")["open"] == 48
+
+
+# Keys that appear by themselves
+# ------------------------------------------------------------------------------------------------
+def test_keys_appear_as_in_the_local_library(spark: Any, tmp_path: Path) -> None:
+    """Distinct persons of each day under at most two keys of each, by the local library's own maker
+    with the same keyed noise; each stage at its time, and what was shown stays."""
+    chance, days = random.Random(5), fc.Discovery("1d", ((2, 2.0), (26, 8.0)), 0.01, keys=2)
+    unit = Unit(of="person", events=3, keys=2, per="1d")
+    words = {"keys": ["a"], "person": "who", "unit": unit, "discovery": days}
+    pages = stream(spark, tmp_path / "state", EXACT, **words)
+    names = ["a", "b", "c", "d", "e f", "rare", "un\nprintable", None]
+    table: list[Any] = [
+        (START + HOUR * chance.randrange(72), chance.choice(names), f"p{chance.randrange(12)}")
+        for _ in range(150)
+    ]
+    rows = [(datetime.fromtimestamp(moment, UTC), *rest) for moment, *rest in table]
+    frame = spark.createDataFrame(rows, "at timestamp, page string, who string")
+    early = rows_of(figures(frame, pages, until="2026-01-03"))
+    found = rows_of(figures(frame, pages, until="2026-01-04"))
+    assert found.items() >= early.items()
+
+    brought: list[Tally[str]] = [Tally(), Tally(), Tally()]
+    caps: list[dict[Any, int]] = [{}, {}, {}]
+    for moment, key, who in sorted(each for each in table if each[1]):
+        day, hidden_key = (moment - START) // DAY, key != "a"
+        brought[day][key] += unit.takes(caps[day], who, key if hidden_key else 0) * hidden_key
+    identity, wanted = last_commit(tmp_path / "state"), {}
+    for day, persons in enumerate(brought):
+        counts = {key: count for key, count in (+persons).items() if key.isprintable()}
+        noise = KeyedNoise.derive(
+            SECRET.encode(),
+            epoch=identity["epoch"],
+            stream="counts",
+            mechanism=identity["stream"]["mechanism"],
+            keys=list(counts),
+        )
+        first = START // HOUR + 24 * day
+        hidden, ticks = HiddenKeys(discovery=days), range(first, first + 24)
+        for shown in drawn(hidden, START // DAY + day, ticks, counts, noise):
+            public = HOUR * (first + 24 + days.stages[shown.stage][0])
+            if public > START + 3 * DAY:
+                continue
+            for key, value in zip(shown.keys, shown.values.tolist(), strict=True):
+                status, around = (("provisional", 1), ("final", 0))[shown.stage]
+                wanted["1d", HOUR * first, shown.stage, key] = (
+                    *(HOUR * first + DAY, status, value, value - around, value + around, public),
+                )
+    assert {place: row for place, row in found.items() if place[3] != "a"} == wanted
+    assert {stage for _, _, stage, _ in wanted} == {0, 1}
+    assert len({key for *_, key in wanted}) in range(2, 6), "some keys appear, others do not"
+    assert {place[1] for place in found if place[3] == "a" and place[0] == "1h"} == {
+        START + HOUR * hour for hour in range(72)
+    }
 
 
 # Refusals

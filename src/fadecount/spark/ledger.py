@@ -135,7 +135,7 @@ class Ledger:
         self.keys = stream.declared(spark)
         both = self.keys.agg(sql.count("*"), sql.expr("bit_xor(xxhash64(key))")).collect()
         self.number_of_keys, digest = both[0]
-        if not self.number_of_keys:
+        if not self.number_of_keys and stream.discovery is None:
             raise ParameterError("keys must not be empty; declare the keys to publish by name")
         keys = f"{self.number_of_keys} with the digest {digest}"
         identity = {"kind": kind, **stream.identity(), "keys": keys}

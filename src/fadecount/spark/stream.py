@@ -16,9 +16,10 @@ from pyspark.sql import DataFrame, SparkSession
 
 from fadecount.durations import parse_duration
 from fadecount.errors import ParameterError, bad_parameter
-from fadecount.mechanisms import Blocks
+from fadecount.mechanisms import ANNOUNCED, Blocks, Discovery, Level
 from fadecount.noise.keyed import require_secret
 from fadecount.streams.description import Description
+from fadecount.streams.discovery import DISCOVERED, HiddenKeys
 from fadecount.streams.ticks import Ticks
 from fadecount.streams.unit import ONE_EVENT, Unit
 
@@ -37,6 +38,10 @@ class Stream:
     ones by time count, and only the person's own events decide. Ages of a unit count from its
     start.
 
+    With ``discovery`` keys that are not declared appear by themselves, in tables: the figures of a
+    day hold those that enough persons brought. The unit is then one person's day, under at most
+    ``discovery.keys`` keys, declared or not.
+
     Guarantees: the loss of the mechanism for one unit. Assumes: the keys are public; people who
     hold the secret, the state or the events are trusted.
     """
@@ -54,6 +59,7 @@ class Stream:
     name: str = "counts"
     person: str = ""
     unit: Unit = ONE_EVENT
+    discovery: Discovery | None = None
 
     def __post_init__(self) -> None:
         if not isinstance(self.mechanism, Blocks):
@@ -72,14 +78,31 @@ class Stream:
     def description(self) -> Description:
         """What the local library calls a stream."""
         ticks = Ticks(tick_seconds=parse_duration(self.tick, name="tick"), zone=self.zone)
-        scaled = self.unit.scaled(self.mechanism)
-        return Description(name=self.name, mechanism=scaled, ticks=ticks, unit=self.unit)
+        return Description(
+            name=self.name,
+            mechanism=self.unit.scaled(self.mechanism),
+            ticks=ticks,
+            unit=self.unit,
+            hidden=None if self.discovery is None else HiddenKeys(discovery=self.discovery),
+        )
 
     @property
     def blocks(self) -> Blocks:
         """The mechanism with which the promise holds for the unit."""
         blocks: Any = self.description.mechanism
         return blocks  # type: ignore[no-any-return] # as the given one
+
+    def about(self, level: int, stage: int) -> tuple[str, str, int | None]:
+        """The length, the status and the half width (95 %) of figures."""
+        blocks, levels = self.blocks, self.description.levels
+        if level == DISCOVERED and self.discovery is not None:
+            (lag, epsilon), *later = self.discovery.stages
+            blocks = Blocks(Level(1, epsilon, lag=lag, later=tuple(later)))
+            level, levels = 0, (self.discovery.per,)
+        if stage == ANNOUNCED:
+            return levels[level], "announced", None
+        status = blocks.levels[level].status(stage)
+        return levels[level], status, blocks.figure_interval(level, stage)
 
     @cached_property
     def start_seconds(self) -> int:
