@@ -54,8 +54,44 @@ BLOCKS, BLOCK_COUNTERS = "counters/blocks.py", ("tests/counters/test_block_count
 BLOCK_LOSS = ("tests/mechanisms/test_blocks.py",)
 DISCOVERY, DISCOVERED = "mechanisms/discovery.py", ("tests/mechanisms/test_discovery.py",)
 HIDDEN, HIDDEN_KEYS = "streams/hidden.py", ("tests/streams/test_hidden_keys.py",)
+INTERVALS, OWN = "mechanisms/intervals.py", ("tests/mechanisms/test_own_schedules.py",)
 
 MUTANTS = (
+    Mutant(
+        "an own schedule may repeat noise",
+        INTERVALS,
+        "        if not begin.all():",
+        "        if begin.sum() == 0:",
+        OWN,
+    ),
+    Mutant(
+        "the loss of an own schedule is rounded to nearest",
+        INTERVALS,
+        "    return nearest if enough else math.nextafter(nearest, math.inf)",
+        "    return nearest if enough else nearest",
+        OWN,
+    ),
+    Mutant(
+        "an interval that goes on is no way to the future",
+        INTERVALS,
+        "            end = min(last, now) + 1",
+        "            end = min(last + 1, now)",
+        OWN,
+    ),
+    Mutant(
+        "an own schedule draws anew at every step",
+        "counters/interval_path.py",
+        "            kept[number] if number in kept else self._draw(number)",
+        "            self._draw(number)",
+        ("tests/counters/test_own_schedules.py",),
+    ),
+    Mutant(
+        "an audit of a function takes its own word",
+        "audit/attack.py",
+        "        return self.shown > self.claimed",
+        "        return self.shown > 2 * self.claimed",
+        ("tests/audit/test_audit.py",),
+    ),
     Mutant(
         "scale halved",
         "mechanisms/noise_law.py",

@@ -77,6 +77,6 @@ def test_a_whole_day_without_events_is_a_gap(zone: str, tick: int, begin: str, l
     )
     for event in range(first, last + 1):
         Gate().check_gap(ticks, first, event)
-    with pytest.raises(InputError, match=r"nothing was released.*\(allow_gap\)"):
+    with pytest.raises(InputError, match=r"nothing was released.*\(allow_gap, --allow-gap\)"):
         Gate().check_gap(ticks, first, last + 1)
     Gate(allow_gap=True).check_gap(ticks, first, last + 1000)

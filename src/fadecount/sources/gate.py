@@ -43,13 +43,13 @@ class Gate:
             raise InputError(
                 f"rows that cannot be read must be at most {_percent(self.max_left_out)} of all,"
                 f" got {_percent(unreadable / report.rows_read)} (mostly: {most.text}); nothing was"
-                " released: check the columns, or accept more (max_left_out)"
+                " released: check the columns, or accept more (max_left_out, --max-left-out)"
             )
         in_time = report.rows_read - sum(report.skipped[reason] for reason in OUTSIDE)
         if undeclared and undeclared + unreadable == in_time:
             raise InputError(
                 "rows must have some declared keys, got none; nothing was released: check the key"
-                " column and the keys, or accept this (max_left_out 1)"
+                " column and the keys, or accept this (max_left_out 1, --max-left-out 100%)"
             )
 
     def check_gap(self, ticks: Ticks, begin: int, first_event: int) -> None:
@@ -59,7 +59,7 @@ class Gate:
             raise InputError(
                 f"events must go on where the stream ends, {ticks.local(begin)}, got none before"
                 f" {ticks.local(first_event)}; nothing was released: give what is missing first, or"
-                " accept the gap (allow_gap)"
+                " accept the gap (allow_gap, --allow-gap)"
             )
 
 
