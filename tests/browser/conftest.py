@@ -14,7 +14,7 @@ from numpy.typing import NDArray
 
 import fadecount as fc
 from fadecount.service.settings import open_store
-from fadecount.streams import Description, Ticks
+from fadecount.streams import Description, Group, Ticks, Unit
 from tests.browser.fonts import font_configuration
 from tests.service.harness import Harness, StillClock
 
@@ -95,6 +95,11 @@ def shop(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Harness]:
     past(harness, "rooms", SHOP, rooms, keys=[f"room {each:02}" for each in range(60)])
     daily = fc.Blocks(fc.Level(1, 0.5, later=((8, 1.0),)), fc.Level(30, 0.5, lag=8))
     past(harness, "parcels", daily, np.full((100, 1), 700), tick=DAY)
+    once: dict[str, Any] = {
+        "unit": Unit(of="person", per="1d"),
+        "group": Group.of("people", {"1d": 3, "1y": 9}),
+    }
+    past(harness, "visitors", SHOP, hourly[:, :1], **once)
     with harness:
         yield harness
 
@@ -107,12 +112,13 @@ def past(
     *,
     keys: Sequence[str] = ("all",),
     tick: int = HOUR,
+    **more: Any,
 ) -> None:
     """Give a service that has not begun a stream with these counts, up to its clock."""
     ticks = Ticks(tick_seconds=tick)
     first = ticks.at(harness.clock.now()) - len(counts)
     with open_store(harness.storage) as store:
-        description = Description(name=name, mechanism=mechanism, ticks=ticks)
+        description = Description(name=name, mechanism=mechanism, ticks=ticks, **more)
         stream = store.create(description, keys=keys, start_tick=first)
         for _ in stream.release(first, counts):
             pass
@@ -142,7 +148,7 @@ class Visit:
             "#stream:not([hidden]) #fading-chart svg path.line", state="attached"
         )
         self.page.wait_for_function(
-            "() => /[0-9]/.test(document.querySelector('#total-part .value').textContent)"
+            "() => /[0-9]/.test(document.querySelector('#first .value').textContent)"
         )
         return self.page
 

@@ -132,6 +132,7 @@ def test_the_list_of_streams_has_numbers(visit: Start, shop: Harness) -> None:
         "doors",
         "parcels",
         "rooms",
+        "visitors",
         "visits",
     ]
     page.wait_for_function(
@@ -201,6 +202,16 @@ def test_running_totals_show_what_they_can(visit: Start, shop: Harness) -> None:
     assert page.locator("#ages tbody tr").nth(1).inner_text().endswith("by now")
     assert page.locator("#ages tbody tr").last.inner_text().endswith("later")
     assert not page.locator("#schedule-part").is_visible()
+
+
+def test_distinct_persons_are_not_added_up(visit: Start, shop: Harness) -> None:
+    page = visit().open("/#/streams/visitors")
+    shows(page, "#first", rows(shop, "visitors/so-far?per=1d")[0])
+    shows(page, "#last-part", rows(shop, "visitors/figures?per=1d")[-2])
+    assert not page.locator("#total-part, #wide-part").locator("visible=true").count()
+    assert page.locator("#periods label").all_inner_texts() == ["per hour", "per day"]
+    assert "people: at most 3 up to 1 day, 9 later for one" in page.inner_text("#group-promise")
+    assert "each person counts once per day" in page.inner_text("#interval-words")
 
 
 def test_ticks_of_a_day_open_on_the_month(visit: Start, shop: Harness) -> None:

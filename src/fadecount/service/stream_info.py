@@ -92,16 +92,17 @@ class StreamInfo:
 
     `state` is running, ended, refused, clock ahead, clock behind, led elsewhere, or unknown while
     the store is away. Every loss is stated for one `unit`, in words `unit_text`, and adds up
-    `histories` histories. `group` is what all streams about the same people together lose: `name`,
-    `unit` in words, and a `curve` of `loss` up to `age_seconds` (null: for ever), except with the
-    probability `delta`; null for a stream in no group: then losses of other streams are not added.
-    Figures are kept for `retain_seconds` (null: for ever). `first_start` is the start of the first
-    tick as of which nothing was removed. Everything is published that was due at
-    `published_through`, the end of the last tick that is over (null: none is), and `open_start` is
-    the start of the tick that is open now. The next publication is `lag_seconds` late. `levels` are
-    the blocks that have figures of their own; none for running totals. `default_per` is what people
-    read first. Where each person counts once in slots of `distinct_per`, longer times do not add
-    up. A list of streams leaves out `keys` and the `next` figures.
+    `histories` histories. `group` is what all streams about the same people together lose:
+    `name`, `unit` and `text` in words, a `curve` of `loss` up to `age_seconds` (null: for
+    ever), except with the probability `delta`; null for a stream in no group: then losses of
+    other streams are not added. Figures are kept for `retain_seconds` (null: for ever).
+    `first_start` is the start of the first tick as of which nothing was removed. Everything is
+    published that was due at `published_through`, the end of the last tick that is over (null:
+    none is), and `open_start` is the start of the tick that is open now. The next publication
+    is `lag_seconds` late. `levels` are the blocks that have figures of their own; none for
+    running totals. `interval` says what intervals cover. `default_per` is what people read
+    first. Where each person counts once in slots of `distinct_per`, longer times do not add up.
+    A list of streams leaves out `keys` and the `next` figures.
     """
 
     name: str
@@ -116,6 +117,7 @@ class StreamInfo:
     distinct_per: str | None
     unit: Unit
     unit_text: str
+    interval: str
     group: dict[str, Any] | None
     histories: int
     retain_seconds: int | None
@@ -156,6 +158,7 @@ def stream_info(
         distinct_per=description.unit.distinct_per,
         unit=description.unit,
         unit_text=description.unit.text,
+        interval=f"95 %, {description.unit.covers}",
         group=None if status.group is None else status.group.about(),
         histories=loss.histories,
         retain_seconds=status.retain_seconds,

@@ -21,14 +21,16 @@ TABLES: Mapping[str, str] = {
     "about": "name TEXT PRIMARY KEY, value TEXT NOT NULL",
     "streams": """
         id {identity}, name TEXT NOT NULL UNIQUE, uid TEXT NOT NULL, description TEXT NOT NULL,
+        group_name TEXT,
         first_tick BIGINT NOT NULL, last_tick BIGINT NOT NULL, published_tick BIGINT NOT NULL,
         width BIGINT NOT NULL, commit_id TEXT NOT NULL, previous_commit_id TEXT,
         forks TEXT NOT NULL, secret {bytes} NOT NULL, digest {bytes} NOT NULL,
         ahead {bytes} NOT NULL, midnights TEXT, voids TEXT NOT NULL, retain_seconds BIGINT,
         kept TEXT NOT NULL, joined TEXT NOT NULL, upkeep_tick BIGINT NOT NULL""",
     "deleted": """
-        name TEXT PRIMARY KEY, uid TEXT NOT NULL, description TEXT NOT NULL, forks TEXT NOT NULL,
-        first_tick BIGINT NOT NULL, last_tick BIGINT NOT NULL, deleted_at BIGINT NOT NULL""",
+        name TEXT PRIMARY KEY, uid TEXT NOT NULL, description TEXT NOT NULL, group_name TEXT,
+        forks TEXT NOT NULL, first_tick BIGINT NOT NULL, last_tick BIGINT NOT NULL,
+        deleted_at BIGINT NOT NULL""",
     "tokens": """
         token TEXT PRIMARY KEY, role TEXT NOT NULL, stream TEXT, label TEXT NOT NULL,
         created BIGINT NOT NULL, expires BIGINT, digest TEXT NOT NULL""",
@@ -75,6 +77,8 @@ PUBLIC_TABLES = ("about", "streams", "deleted", "key_blocks", "figures", "sqlite
 """What a reader may select from, but for the secret of a stream."""
 
 INDEXES: Mapping[str, str] = {
+    "streams_by_group": "streams (group_name)",
+    "deleted_by_group": "deleted (group_name)",
     "inputs_by_stream": "inputs (stream, id)",
     "hidden_by_block": "hidden (stream, block)",
     "seen_by_tick": "seen (stream, tick)",

@@ -20,6 +20,7 @@ import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from fractions import Fraction
+from functools import cached_property
 from typing import Any
 
 from fadecount.checks import LONGEST, require_real
@@ -109,7 +110,7 @@ class Member:
     tick_seconds: int
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@dataclass(frozen=True, kw_only=True)
 class GroupLoss:
     """What all streams of a group together lose about one ``unit`` (in words)."""
 
@@ -185,23 +186,27 @@ class GroupLoss:
 
     @property
     def text(self) -> str:
-        """The loss in words."""
-        names, stated = self.streams, [(age, self.at(age)) for age, _ in self.group.promise]
-        delta = "" if self.delta is None else f", except with a chance of {self.delta:g}"
-        broken = "; more than promised, since other histories were accepted"
-        return (
-            f"{self.group.name}: {_in_words(stated)}{delta} for {self.unit}, by all streams of the"
-            f" group together ({', '.join(names[:5])}{', ...' * (len(names) > 5)})"
-            f"{'' if tuple(stated) == self.group.promise else broken}"
-        )
+        """The loss in words, with the names of streams."""
+        names = self.streams
+        return f"{self._about['text']} ({', '.join(names[:5])}{', ...' * (len(names) > 5)})"
 
     def about(self) -> dict[str, Any]:
         """What readers of one stream are told: name, unit, and the loss of all streams together up
-        to each age (null: for ever)."""
+        to each age (null: for ever), also in words."""
+        return self._about
+
+    @cached_property
+    def _about(self) -> dict[str, Any]:
+        stated = tuple((age, self.at(age)) for age, _ in self.group.promise)
+        delta = "" if self.delta is None else f", except with a chance of {self.delta:g}"
+        broken = ", more than promised, since other histories were accepted"
         return {
             "name": self.group.name,
+            "text": f"{self.group.name}: {_in_words(stated)}{delta} for {self.unit}"
+            f"{'' if stated == self.group.promise else broken}, by all streams of the group"
+            " together",
             "unit": self.unit,
-            "curve": [{"age_seconds": age, "loss": self.at(age)} for age, _ in self.group.promise],
+            "curve": [{"age_seconds": age, "loss": loss} for age, loss in stated],
             "delta": self.delta,
         }
 

@@ -88,18 +88,15 @@ def read_group(database: Database, description: Description) -> GroupLoss | None
         return None
     members: list[Member] = []
     group, unit = wanted, description.protects
-    pattern = f'%"group": {{"name": "{wanted.name}"%'
     for table in ("deleted", "streams"):
         rows = database.query(
             f"SELECT name, description, forks, last_tick - first_tick + 1 FROM {table}"  # noqa: S608
-            " WHERE description LIKE ? ORDER BY name",
-            (pattern,),
+            " WHERE group_name = ? ORDER BY name",
+            (wanted.name,),
         )
         for name, text, forks, steps in rows:
             other = Description.from_json(name, text)
-            if other.group is None or other.group.name != wanted.name:  # _ stands for any letter
-                continue
-            if not members:
+            if not members and other.group is not None:
                 group, unit = other.group, other.protects
             loss = other.loss(tuple(map(_integer, json.loads(forks))), steps)
             members.append(Member(name=name, loss=loss, tick_seconds=other.ticks.tick_seconds))
@@ -144,18 +141,22 @@ def read_statuses(database: Database, *, after: str, limit: int) -> list[Status]
 
 def _statuses(database: Database, condition: str, values: Sequence[Any]) -> list[Status]:
     sql = f"SELECT {_COLUMNS} FROM streams WHERE {condition}"  # noqa: S608 - constants
+    groups: dict[str, GroupLoss | None] = {}
     try:
-        return [_in_group(database, _status(*row)) for row in database.query(sql, values)]
+        return [_in_group(database, _status(*row), groups) for row in database.query(sql, values)]
     except (ValueError, TypeError) as error:
         raise StoreError(
             "status of a stream is damaged; take an intact copy of the store"
         ) from error
 
 
-def _in_group(database: Database, status: Status) -> Status:
-    if status.description.group is None:
+def _in_group(database: Database, status: Status, known: dict[str, GroupLoss | None]) -> Status:
+    group = status.description.group
+    if group is None:
         return status
-    return replace(status, group=read_group(database, status.description))
+    if group.name not in known:
+        known[group.name] = read_group(database, status.description)
+    return replace(status, group=known[group.name])
 
 
 def _status(number: int, name: str, uid: str, text: str, *rest: Any) -> Status:

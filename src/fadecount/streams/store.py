@@ -167,6 +167,7 @@ class Store:
                 "name": name,
                 "uid": uid,
                 "description": description.to_json(),
+                "group_name": None if description.group is None else description.group.name,
                 "first_tick": start_tick,
                 "last_tick": start_tick - 1,
                 "published_tick": start_tick - 1,
@@ -313,11 +314,12 @@ class Store:
             database.change("DELETE FROM streams WHERE id = ?", (status.id,))
             if status.steps or status.forks:
                 text, forks = status.description.to_json(), json.dumps(status.forks)
+                group = None if status.group is None else status.group.group.name
                 ticks = (status.first_tick, status.last_tick)
                 database.change(
-                    "INSERT INTO deleted (name, uid, description, forks, first_tick, last_tick,"
-                    " deleted_at) VALUES (?, ?, ?, ?, ?, ?, ?)",
-                    (name, status.uid, text, forks, *ticks, int(time.time())),
+                    "INSERT INTO deleted (name, uid, description, group_name, forks, first_tick,"
+                    " last_tick, deleted_at) VALUES (?, ?, ?, ?, ?, ?, ?, ?)",
+                    (name, status.uid, text, group, forks, *ticks, int(time.time())),
                 )
             self.audit_log.record(Act.STREAM_DELETED, name)
 

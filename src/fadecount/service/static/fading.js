@@ -90,6 +90,8 @@ export class Fading {
     }
     const unit = privacy.unit ?? "one event";
     byId("unit-promise").textContent = unit;
+    byId("group-promise").textContent = facts.group ? `Group ${facts.group.text}.` : "Losses of other streams about the same people are not added.";
+    byId("interval-words").textContent = facts.interval;
     byId("typical-error").textContent = number(privacy.typical_error);
     this.schedule(facts);
     this.tell();
