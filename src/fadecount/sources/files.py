@@ -170,14 +170,15 @@ class People:
         self._hidden: dict[int, dict[str, int]] = {}
         self.hidden_ticks: tuple[int, ...] = ()
         """The first and the last tick with a hidden key."""
-        self.in_bulk = not shared and options.unique is None and options.unit.keys == 1
-        """Whether all rows come from one file: they may be capped at once."""
         self.counted_in_bulk: Callable[[int], dict[Noted, int]] | None = None
         first = options.first_tick
         self._first = None if first is None else options.block_of(first)
         self._earlier = earlier
         self.counted_before = earlier is not None and earlier.any
         """Whether earlier runs may have counted persons in the first block."""
+        alone = not shared and options.unique is None
+        self.in_bulk = alone and (options.unit.keys == 1 or not self.counted_before)
+        """Whether all rows come from one file, and may be capped at once."""
         self.block_of = lru_cache(maxsize=1 << 16)(options.block_of)
         self._counted: dict[int, dict[Hashable, int]] = {}
         self._before: dict[Hashable, int] = {}

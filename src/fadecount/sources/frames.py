@@ -12,7 +12,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator
 from decimal import Decimal
 from functools import lru_cache, partial
-from itertools import compress
+from itertools import compress, repeat
 from pathlib import Path
 from typing import Any, BinaryIO, cast
 
@@ -211,8 +211,8 @@ def _capped(
     table: pl.LazyFrame, options: SourceOptions, report: SourceReport, people: People
 ) -> pl.DataFrame:
     """The sums per place of the rows that count, by the rule of :class:`People`: of each person and
-    tick (or day) the first ones in the order of the file. One stable sort puts the rows of each
-    together."""
+    tick (or day) the first ones in the order of the file, under the first keys. A stable sort puts
+    the rows of each together."""
     rows = table.drop("id").collect(engine="streaming")
     report.rows_read += rows.height
     bad = pl.col("place") <= LAST_BAD
@@ -227,19 +227,37 @@ def _capped(
         return [person_digest(name, people.key) for name in names]
 
     people_of = rows["name"].to_physical().to_numpy().astype(np.int64)
-    number = _numbered(blocks, people_of)
+    whose, several = _pairs(blocks, people_of), options.unit.keys > 1
+    if several:
+        _, whose = np.unique(whose, return_inverse=True)  # small: pairs with keys must not wrap
+    keys_of = _keys_of(rows, options) if several else np.zeros_like(people_of)
+    number = _numbered(_pairs(whose, keys_of) if several else whose)
     if options.first_tick is not None and people.counted_before:
         first = np.flatnonzero(blocks == options.block_of(options.first_tick))
         _, at, whose = np.unique(people_of[first], return_index=True, return_inverse=True)
         before = people.before(digests(first[at]))
         number[first] += np.array(before, dtype=np.int64)[whose]
     counts = number < options.per_person
+    if several:  # under a hidden key a person counts once
+        counts &= (number == 0) | (keys_of < len(options.keys))
+        counts &= _ranks(whose, keys_of, number) < options.keys_per_person
     report.rows_dropped += int(np.count_nonzero(~counts))
 
     def in_block(block: int) -> dict[Noted, int]:
+        """What was counted there, as :meth:`Unit.takes` notes it."""
         rows_in = np.flatnonzero(counts & (blocks == block))
-        _, at, times = np.unique(people_of[rows_in], return_index=True, return_counts=True)
-        return dict(zip(digests(rows_in[at]), times.tolist(), strict=True))
+        once = rows_in[number[rows_in] == 0] if several else rows_in
+        _, at, times = np.unique(people_of[once], return_index=True, return_counts=True)
+        noted: dict[Noted, int] = dict(zip(digests(once[at]), times.tolist(), strict=True))
+        if several:
+            pairs = _pairs(people_of[rows_in], keys_of[rows_in])
+            _, at, times = np.unique(pairs, return_index=True, return_counts=True)
+            texts = rows["text"].gather(rows_in[at]).to_list() if options.discover else repeat(None)
+            keys = zip(keys_of[rows_in[at]].tolist(), texts, strict=False)
+            named = [key if text is None else text for key, text in keys]
+            persons = digests(rows_in[at])
+            noted.update(zip(zip(persons, named, strict=True), times.tolist(), strict=True))
+        return noted
 
     people.counted_in_bulk = in_block
     kept, amount, most = rows.filter(pl.Series(counts)), pl.col("amount"), options.max_amount
@@ -265,18 +283,47 @@ def _hidden(rows: pl.DataFrame, options: SourceOptions, people: People) -> pl.Da
     return rows.with_columns(pl.col("place") - pl.when(hidden).then(step).otherwise(0))
 
 
-def _numbered(
-    blocks: npt.NDArray[np.int64], persons: npt.NDArray[np.int64]
-) -> npt.NDArray[np.int64]:
-    """The number of each row, from 0, among those of its block and person."""
-    if not len(blocks):
-        return np.zeros(0, dtype=np.int64)
-    both = (blocks - blocks.min()) * (int(persons.max()) + 1) + persons  # far below 2**63
-    order = np.argsort(both, kind="stable")
-    begins = np.flatnonzero(np.diff(both[order], prepend=-1))
-    number: npt.NDArray[np.int64] = np.empty(len(both), dtype=np.int64)
-    number[order] = np.arange(len(both)) - np.repeat(begins, np.diff(begins, append=len(both)))
+def _keys_of(rows: pl.DataFrame, options: SourceOptions) -> npt.NDArray[np.int64]:
+    """A number for the key of each row: the position of a declared one; those of hidden keys are
+    larger."""
+    keys: npt.NDArray[np.int64] = (rows["place"] % options.width).to_numpy().astype(np.int64)
+    if not options.discover:
+        return keys
+    texts = rows["text"].cast(pl.Categorical).to_physical().fill_null(0).to_numpy()
+    keys += texts  # a hidden key has the place behind the declared ones
+    return keys
+
+
+def _pairs(first: npt.NDArray[np.int64], second: npt.NDArray[np.int64]) -> npt.NDArray[np.int64]:
+    """One number for each pair of two, none of them so large that the product wraps."""
+    if not len(first):
+        return first
+    pairs: npt.NDArray[np.int64] = (first - first.min()) * (int(second.max()) + 1) + second
+    return pairs
+
+
+def _numbered(whose: npt.NDArray[np.int64]) -> npt.NDArray[np.int64]:
+    """The number of each row, from 0, among those of the same."""
+    order = np.argsort(whose, kind="stable")
+    begins = np.flatnonzero(np.diff(whose[order], prepend=-1))
+    number: npt.NDArray[np.int64] = np.empty(len(whose), dtype=np.int64)
+    number[order] = np.arange(len(whose)) - np.repeat(begins, np.diff(begins, append=len(whose)))
     return number
+
+
+def _ranks(
+    whose: npt.NDArray[np.int64], keys: npt.NDArray[np.int64], number: npt.NDArray[np.int64]
+) -> npt.NDArray[np.int64]:
+    """The number of each row's key, from 0, among those of the same person and day, by their first
+    rows."""
+    first = np.flatnonzero(number == 0)
+    rank = np.empty(len(whose), dtype=np.int64)
+    rank[first] = _numbered(whose[first])
+    pairs = _pairs(whose, keys)
+    order = np.argsort(pairs, kind="stable")  # the first row of each key comes first
+    at = np.flatnonzero(np.diff(pairs[order], prepend=-1))
+    rank[order] = np.repeat(rank[order[at]], np.diff(at, append=len(pairs)))
+    return rank
 
 
 def _one_by_one(
