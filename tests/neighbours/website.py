@@ -23,7 +23,7 @@ from tests.service.harness import Harness, Reply, StillClock, wait_for
 BEGIN = 1_772_323_200
 HOURS = (0, 13, 23, 24, 30)
 """When visits arrive: on two days."""
-PAGES = ("/", "/about", "/shop/", "/unknown", "/unknown/2", "/%FF", "/x" * 90)
+PAGES = ("/", "/about", "/shop/", "/new", "/new/2", "/%FF", "/x" * 90)
 AGENTS = ("Firefox/1", "Firefox/2", "Safari/7", "Googlebot/2.1")
 Told = dict[str, Any]
 """What others are told: answers to visitors, and figures by stream, slot and key."""

@@ -29,6 +29,7 @@ FULL = {
     "website-hosts": ("staging.test", ("staging.test",)),
     "trust-proxy": ("10.0.0.0/8", ("10.0.0.0/8",)),
     "zone": ("Europe/Berlin", "Europe/Berlin"),
+    "page-sample": ("0.5", 0.5),
 }
 FOREIGN = {
     "FADECOUNT_NAME": "counts.example.org",

@@ -52,12 +52,14 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     add("max-connections", "N", "open connections", _at_least(1), limits.connections)
     group = parser.add_argument_group("websites")
     add("website", "DOMAINS", "count the visits of these websites", _names, (), action=_More)
-    text = "pages with figures of their own, such as /about; others count together"
+    text = "pages that are always shown, such as /about; others appear when enough people saw them"
     add("pages", "PATHS", text, _names, (), action=_More)
     text = "other hosts whose pages may report visits"
     add("website-hosts", "NAMES", text, _names, (), action=_More)
     text = "addresses or networks of proxies that say in X-Forwarded-For whom they serve"
     add("trust-proxy", "NETWORKS", text, _names, (), action=_More)
+    text = "part of all other pages that can appear, drawn anew each day; less bounds floods"
+    add("page-sample", "PART", text, float, 1.0)
     add("zone", "NAME", "time zone in which the days of new websites begin", str, "UTC")
 
 
@@ -104,6 +106,7 @@ def run(arguments: argparse.Namespace) -> int:
         hosts=arguments.website_hosts,
         proxies=networks(arguments.trust_proxy),
         zone=arguments.zone,
+        sample=arguments.page_sample,
     )
     settings = Settings(
         storage=storage,

@@ -46,13 +46,15 @@ class Badge(Struct, rename="camel"):
 
 class TopKey(Struct):
     """A key with its figure, from `low` to `high` 95 % of the time. Unless it is `apart`, the
-    interval overlaps that of the next key: nobody can tell which of the two is larger."""
+    interval overlaps that of the next key: nobody can tell which of the two is larger. `days` is on
+    how many days of the slot the key appeared, and was counted (null: a declared key, always)."""
 
     key: str
     value: int
     low: int
     high: int
     apart: bool
+    days: int | None
 
 
 class TopList(Struct):

@@ -14,21 +14,24 @@ from zoneinfo import ZoneInfo
 import numpy as np
 
 from fadecount.durations import parse_duration
+from fadecount.errors import ParameterError
 from fadecount.service.answers import Badge, TopKey, TopList
 from fadecount.service.http import EMBEDDED_HEADERS, Answer, Call, Tagged, tagged_json
 from fadecount.service.parsing import ShownQuery, TopQuery
-from fadecount.service.problems import not_found
-from fadecount.service.read_routes import CSV, ReadContext, slot_length
+from fadecount.service.problems import not_found, refusing
+from fadecount.service.read_routes import CSV, ReadContext, slot_length, slot_lengths
 from fadecount.service.reader_pool import PublicStream
 from fadecount.streams.export import (
-    COLUMNS,
+    TIMES,
     about_stream,
+    columns_of,
     csv_text,
     published_tables,
     table_rows,
 )
 from fadecount.streams.published import Figures, Published, no_figures
 from fadecount.streams.reader import Reader
+from fadecount.streams.windows import WindowCalendar, window_ticks
 
 SVG = "image/svg+xml"
 LONGEST_SHOWN = 3600
@@ -107,7 +110,8 @@ def _of_key(
     if query.key is not None and query.key not in stream.positions:
         raise not_found()
     together = query.key is None and len(stream.keys) > 1
-    figures = _whole(stream, published.together() if together else published, per, most)
+    with refusing("bad_query", slot_lengths(stream), (ParameterError,)):
+        figures = _whole(stream, published.together() if together else published, per, most)
     return per, figures, 0 if query.key is None else stream.positions[query.key]
 
 
@@ -217,37 +221,45 @@ _LENGTHS = {"1h": "hour", "1d": "day", "1w": "week", "1mo": "month", "1y": "year
 
 
 def _top(stream: PublicStream, query: TopQuery, reader: Reader) -> Tagged:
-    per, published = slot_length(stream, query), stream.published(reader)
-    figures = _whole(stream, published, per, 1)
-    listed: list[TopKey] = []
-    if len(figures):
-        values, around = figures.values[-1], figures.half_widths[-1]
-        known = np.flatnonzero(figures.known[-1])
-        order = sorted(known.tolist(), key=lambda at: (-int(values[at]), stream.keys[at]))
-        for at, after in zip(order, [*order[1:], None], strict=True):
-            low, high = int(values[at] - around[at]), int(values[at] + around[at])
-            apart = after is None or low > int(values[after] + around[after])
-            listed.append(TopKey(stream.keys[at], int(values[at]), low, high, apart))
-    start, end = (
-        (
-            stream.ticks.local(stream.ticks.at(int(each[-1])))
-            for each in (figures.starts, figures.ends)
-        )
-        if len(figures)
-        else (None, None)
-    )
+    per, published, ticks = slot_length(stream, query), stream.published(reader), stream.ticks
+    start = end = None
+    keys: list[TopKey] = []
+    if (slot := _last_slot(stream, published, per)) is not None:
+        start, end = map(ticks.local, slot)
+        keys = [
+            TopKey(each.key, each.value, each.low, each.high, not each.close, each.days)
+            for each in published.top(since=slot[0], until=slot[1])
+        ]
     unit = stream.status.description.unit.text
-    top = TopList(stream.name, per, stream.ticks.zone, unit, start, end, listed[: query.limit])
-    return tagged_json(top)
+    listed = keys[: query.limit]
+    return tagged_json(TopList(stream.name, per, ticks.zone, unit, start, end, listed))
+
+
+def _last_slot(stream: PublicStream, published: Published, per: str) -> tuple[int, int] | None:
+    """The ticks of the last slot that is over and whose keys are public."""
+    hidden, ticks = published.description.hidden, stream.ticks
+    lag = 0 if hidden is None else hidden.discovery.stages[0][0]
+    last = published.first_tick + published.steps - 1 - lag
+    begin = ticks.start_seconds(last + 1) - 3 * parse_duration(per)
+    first = max(published.first_tick, ticks.at(begin))
+    if last < first:
+        return None
+    with refusing("bad_query", "per must be made of whole ticks", (ParameterError,)):
+        edges, at, _ = window_ticks(ticks, WindowCalendar(per=per, zone=ticks.zone), first, last)
+    whole = np.flatnonzero(edges[1:] <= ticks.start_seconds(last + 1))
+    return (int(at[whole[-1]]), int(at[whole[-1] + 1])) if len(whole) else None
 
 
 def _package(stream: PublicStream, _query: Any, _reader: Reader) -> Tagged:
     kinds = {
-        **dict.fromkeys(("start", "end", "published"), "datetime"),
+        **dict.fromkeys(TIMES, "datetime"),
         **dict.fromkeys(("value", "low", "high"), "integer"),
         "partial": "boolean",
     }
-    fields = [{"name": name, "type": kinds.get(name, "string")} for name in COLUMNS]
+    fields = [
+        {"name": name, "type": kinds.get(name, "string")}
+        for name in columns_of(stream.status.description)
+    ]
     unit = stream.status.description.unit
     return tagged_json(
         {
@@ -279,7 +291,7 @@ def _package_figures(stream: PublicStream, _query: Any, reader: Reader) -> Tagge
     for table in tables:
         newest = {name: column[-MOST_ROWS:] for name, column in table.items()}
         rows = [*rows, *table_rows(stream.name, newest, stream.ticks.zone)][-MOST_ROWS:]
-    return Tagged(csv_text([COLUMNS, *rows]).encode(), CSV)
+    return Tagged(csv_text([columns_of(published.description), *rows]).encode(), CSV)
 
 
 def _package_promise(stream: PublicStream, _query: Any, _reader: Reader) -> Tagged:

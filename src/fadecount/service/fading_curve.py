@@ -67,7 +67,18 @@ class FadingCurve:
         label = format_duration(age_seconds)
         loss = self.loss(age_seconds)
         subject = self.unit.ago(label)
-        return stated(subject, loss, self.mechanism, age_seconds=age_seconds, age=label)
+        return stated(
+            subject,
+            loss,
+            self.mechanism,
+            age_seconds=age_seconds,
+            age=label,
+            exception=self._exception,
+        )
+
+    @property
+    def _exception(self) -> str:
+        return "" if self.stream.hidden is None else self.stream.exception
 
     def statements(self) -> list[Statement]:
         """The losses at common ages, from one tick on."""
@@ -103,7 +114,13 @@ class FadingCurve:
             f"Someone who came {often} in {format_duration(every_seconds)} for"
             f" {format_duration(during_seconds)}"
         )
-        return stated(subject, loss, self.mechanism, whether="this person was here at all")
+        return stated(
+            subject,
+            loss,
+            self.mechanism,
+            whether="this person was here at all",
+            exception=self._exception,
+        )
 
     def typical_error(self) -> float:
         """The root of the mean squared error of the noise over a year of ticks."""
@@ -127,10 +144,11 @@ def stated(
     whether: str = "it happened",
     age_seconds: int | None = None,
     age: str | None = None,
+    exception: str = "",
 ) -> Statement:
     """A loss as numbers, and what it means for someone who guesses ``whether``; for readers who
     have never heard of differential privacy. Says what the mechanism's delta means, if it has
-    one."""
+    one; ``exception`` is that of keys that appear by themselves."""
     sure = shown_chance(loss.certainty)
     certain = sure.startswith("over")
     guess = (
@@ -144,7 +162,9 @@ def stated(
         chance = f"The figure for the loss holds except with a chance of {mechanism.delta:g}."
         meaning = f"{guess} make a best guess that is {right}. {chance}"
     else:
-        meaning = f"{guess} be {'all but certain' if certain else f'at most {sure} sure'}."
+        meaning = (
+            f"{guess} be {'all but certain' if certain else f'at most {sure} sure'}{exception}."
+        )
     return Statement(
         loss=loss.epsilon,
         shown=shown_loss(loss.epsilon),

@@ -214,7 +214,7 @@ def _page(
     """What was asked for, with what one must know of it."""
     query: FigureQuery = call.query
     per = _per(stream, query, ask is _so_far) if isinstance(query, SoFarQuery) else TOTAL
-    with refusing("bad_query", _lengths(stream), (ParameterError,)):
+    with refusing("bad_query", slot_lengths(stream), (ParameterError,)):
         require_sum(stream.status.description, per)
     as_of, positions = _vintage(stream, query.as_of), _positions(stream, query)
     published, following = stream.published(reader), None
@@ -270,7 +270,7 @@ def _figures(asked: Asked) -> tuple[Table, str | None]:
         figures = Figures.joined([no_figures(len(asked.keys)), *pieces])
         begins = list(range(first, first + len(figures) + 1))
     else:
-        with refusing("bad_query", _lengths(stream), (ParameterError,)):
+        with refusing("bad_query", slot_lengths(stream), (ParameterError,)):
             figures = published.figures(
                 asked.per, since=first, until=end, as_of=asked.as_of, most=most
             )
@@ -304,7 +304,7 @@ def _total(asked: Asked) -> tuple[Table, str | None]:
 
 
 def _so_far(asked: Asked) -> tuple[Table, str | None]:
-    with refusing("bad_query", _lengths(asked.stream), (ParameterError,)):
+    with refusing("bad_query", slot_lengths(asked.stream), (ParameterError,)):
         return asked.table(asked.published.so_far(asked.per, as_of=asked.as_of)), None
 
 
@@ -354,16 +354,16 @@ def _per(stream: PublicStream, query: SoFarQuery | ShownQuery | TopQuery, is_ope
     per = query.per or first_per(stream.status.description)
     if per == TOTAL:
         if is_open and query.per is not None:
-            raise bad_request("bad_query", _lengths(stream))
+            raise bad_request("bad_query", slot_lengths(stream))
         return "1d" if is_open else TOTAL
-    with refusing("bad_query", _lengths(stream)):
+    with refusing("bad_query", slot_lengths(stream)):
         WindowCalendar(per=per, zone=stream.ticks.zone)
     if not stream.ticks.tick_seconds <= parse_duration(per) <= LONGEST_SLOT:
-        raise bad_request("bad_query", _lengths(stream))
+        raise bad_request("bad_query", slot_lengths(stream))
     return per
 
 
-def _lengths(stream: PublicStream) -> str:
+def slot_lengths(stream: PublicStream) -> str:
     """Which lengths of slots there are, in a sentence."""
     levels, unit = stream.status.description.levels, stream.status.description.unit
     if unit.distinct_per:

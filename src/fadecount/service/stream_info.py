@@ -12,6 +12,7 @@ from typing import Any
 from fadecount.mechanisms import Blocks, Mechanism
 from fadecount.streams.calendar import BlockCalendar
 from fadecount.streams.description import Description
+from fadecount.streams.discovery import HiddenKeys
 from fadecount.streams.forks import StreamLoss
 from fadecount.streams.published import first_per
 from fadecount.streams.status import Status
@@ -92,7 +93,9 @@ class StreamInfo:
 
     `state` is running, ended, refused, clock ahead, clock behind, led elsewhere, or unknown while
     the store is away. Every loss is stated for one `unit`, in words `unit_text`, and adds up
-    `histories` histories. `group` is what all streams about the same people together lose:
+    `histories` histories. `hidden` says how undeclared keys appear by themselves (null: they do
+    not): the `discovery`, with the `thresholds` of its stages, and the chance `delta` in words.
+    `group` is what all streams about the same people together lose:
     `name`, `unit` and `text` in words, a `curve` of `loss` up to `age_seconds` (null: for
     ever), except with the probability `delta`; null for a stream in no group: then losses of
     other streams are not added. Figures are kept for `retain_seconds` (null: for ever).
@@ -119,6 +122,7 @@ class StreamInfo:
     unit_text: str
     interval: str
     group: dict[str, Any] | None
+    hidden: dict[str, Any] | None
     histories: int
     retain_seconds: int | None
     first_start: str | None
@@ -160,6 +164,7 @@ def stream_info(
         unit_text=description.unit.text,
         interval=f"95 %, {description.unit.covers}",
         group=None if status.group is None else status.group.about(),
+        hidden=_hidden(description.hidden),
         histories=loss.histories,
         retain_seconds=status.retain_seconds,
         first_start=ticks.local(first) if is_published else None,
@@ -190,6 +195,16 @@ def _levels(description: Description, loss: StreamLoss) -> tuple[LevelInfo, ...]
         )
         for per, level in zip(description.levels, mechanism.levels, strict=True)
     )
+
+
+def _hidden(hidden: HiddenKeys | None) -> dict[str, Any] | None:
+    if hidden is None:
+        return None
+    discovery = {
+        **json.loads(hidden.discovery.to_json()),
+        "thresholds": hidden.discovery.thresholds,
+    }
+    return {**hidden.to_json(), "discovery": discovery, "delta": hidden.exception()}
 
 
 def _with_next(levels: Sequence[LevelInfo], status: Status) -> list[LevelInfo]:

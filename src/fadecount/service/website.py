@@ -11,7 +11,7 @@ import hashlib
 import ipaddress
 import re
 from collections import defaultdict
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field, replace
 from typing import Any
@@ -20,7 +20,7 @@ from urllib.parse import urlsplit
 import msgspec
 
 from fadecount.errors import ParameterError, bad_parameter
-from fadecount.mechanisms import Blocks, Level
+from fadecount.mechanisms import Blocks, Discovery, Level
 from fadecount.noise.entropy import unpredictable
 from fadecount.service.http import ANY_ORIGIN, EMBEDDED_HEADERS, Answer, Call, Tagged, read_body
 from fadecount.service.parsing import ONLY_KEY, SentEvents, Visit
@@ -30,6 +30,7 @@ from fadecount.service.settings import Clock
 from fadecount.service.writer import Leader, Writer
 from fadecount.sources.visits import page_of, visitor_of
 from fadecount.streams import Description, Group, Ticks, Unit
+from fadecount.streams.discovery import HiddenKeys
 from fadecount.streams.ticks import DAY
 
 LARGEST_VISIT = 4096
@@ -43,8 +44,8 @@ PAGEVIEW = "pageview"
 MOST_NOTED = 50_000
 """What the door remembers of visitors, in entries."""
 
-OTHER = "other"
-"""The key of pages that were not declared."""
+DELTA = 1e-6
+"""The chance that a page appears which one visitor alone saw on a day, at most."""
 
 _VISIT = msgspec.json.Decoder(Visit)
 _DOMAIN = re.compile(r"(?=.{1,80}$)[a-z0-9]([a-z0-9-]*[a-z0-9])?(\.[a-z0-9]([a-z0-9-]*[a-z0-9])?)*")
@@ -71,31 +72,45 @@ GROUP_LOSS = {"7d": 2.0, "ever": 4.0}
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Counting:
     """One of the streams of a website: its unit, and what one visitor's day loses by the figure of
-    a day when it is over, by its later stage, and by figures of hours (0: there are none)."""
+    a day when it is over, by its later stage, and by figures of hours (0: there are none); and
+    whether keys appear by themselves, in the same stages."""
 
     unit: Unit
     day: float
     later: float
     hour: float = 0.0
+    discovers: bool = False
 
     @property
     def ticks_per_day(self) -> int:
         return 24 if self.hour else 1
 
-    @property
-    def mechanism(self) -> Blocks:
-        length = self.ticks_per_day
+    def described(self, name: str, websites: Websites, group: Group) -> Description:
+        """The stream of a website."""
+        length, unit = self.ticks_per_day, self.unit
         hour, day, later = (
-            round(loss / self.unit.sensitivity, 6) for loss in (self.hour, self.day, self.later)
+            round(loss / unit.sensitivity, 6) for loss in (self.hour, self.day, self.later)
         )
         days = Level(length, day, later=((LATER_DAYS * length, later),))
-        return Blocks(Level(1, hour), days) if hour else Blocks(days)
+        hidden = None
+        if self.discovers:
+            stages = ((0, day), (LATER_DAYS * length, later))
+            discovery = Discovery("1d", stages, DELTA, unit.keys)
+            hidden = HiddenKeys(discovery=discovery, sample=websites.sample)
+        return Description(
+            name=name,
+            mechanism=Blocks(Level(1, hour), days) if hour else Blocks(days),
+            ticks=Ticks(tick_seconds=DAY // length, zone=websites.zone),
+            unit=unit,
+            group=group,
+            hidden=hidden,
+        )
 
 
 STREAMS = {
-    "visits": Counting(unit=Unit(of="person", events=10, per="1d"), day=0.6, later=1.4),
-    "visitors": Counting(unit=Unit(of="person", per="1d"), day=0.4, later=0.6, hour=0.2),
-    "pages": Counting(unit=Unit(of="person", keys=5, per="1d"), day=0.8, later=1.8),
+    "visits": Counting(unit=Unit(of="person", events=10, per="1d"), day=0.4, later=0.8),
+    "visitors": Counting(unit=Unit(of="person", per="1d"), day=0.2, later=0.3, hour=0.1),
+    "pages": Counting(unit=Unit(of="person", keys=3, per="1d"), day=1.3, later=2.8, discovers=True),
 }
 """What is counted: at most 10 visits of a visitor in a day, visitors once a day, and under each of
 at most 5 pages once a day."""
@@ -104,13 +119,15 @@ at most 5 pages once a day."""
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Websites:
     """The websites whose visits are counted: their domains, pages that are declared, other hosts
-    that may report, proxies whose word about addresses is taken, and where days begin."""
+    that may report, proxies whose word about addresses is taken, where days begin, and which part
+    of all other pages can appear."""
 
     domains: Sequence[str] = ()
     pages: Sequence[str] = ()
     hosts: Sequence[str] = ()
     proxies: Sequence[Network] = ()
     zone: str = "UTC"
+    sample: float = 1.0
 
     def __post_init__(self) -> None:
         for domain in self.domains:
@@ -131,7 +148,8 @@ class Websites:
         return (
             "the promise: all that is ever published about one visitor's day, an address and a"
             " browser, has a privacy loss (ε) of"
-            f" {Group.of('website', GROUP_LOSS).text}; the key to who it was is destroyed with"
+            f" {Group.of('website', GROUP_LOSS).text}, except with a chance of {DELTA:g} that a"
+            " page appears which nobody else saw that day; the key to who it was is destroyed with"
             " the day"
         )
 
@@ -151,17 +169,16 @@ class Websites:
     def create(self, leader: Leader) -> None:
         """Create the streams that are missing. Those that are there stay as they are."""
         for domain in self.domains:
-            for kind, counting in STREAMS.items():
-                if not leader.has(stream_name(domain, kind)):
-                    described = Description(
-                        name=stream_name(domain, kind),
-                        mechanism=counting.mechanism,
-                        ticks=Ticks(tick_seconds=DAY // counting.ticks_per_day, zone=self.zone),
-                        unit=counting.unit,
-                        group=Group.of(domain, GROUP_LOSS),
-                    )
-                    pages = dict.fromkeys(("/", *self.pages, OTHER))
-                    leader.create(described, list(pages) if kind == "pages" else [ONLY_KEY])
+            for described, keys in self.streams(domain):
+                if not leader.has(described.name):
+                    leader.create(described, keys)
+
+    def streams(self, domain: str) -> Iterator[tuple[Description, list[str]]]:
+        """The streams of a website, with their declared keys."""
+        group = Group.of(domain, GROUP_LOSS)
+        for kind, counting in STREAMS.items():
+            keys = list(dict.fromkeys(("/", *self.pages))) if counting.discovers else [ONLY_KEY]
+            yield counting.described(stream_name(domain, kind), self, group), keys
 
 
 def stream_name(domain: str, kind: str) -> str:
@@ -201,7 +218,7 @@ class Door:
     _key: bytes = b""
     _noted: dict[Any, int] = field(default_factory=dict)
 
-    def lets_in(self, unit: Unit, day: int, visitor: str, key: int) -> bool:
+    def lets_in(self, unit: Unit, day: int, visitor: str, key: int | str) -> bool:
         if day != self._day or len(self._noted) >= MOST_NOTED:
             self._day, self._key, self._noted = day, unpredictable(32), {}
         digest = hashlib.blake2b(visitor.encode(), key=self._key, digest_size=16).digest()
@@ -236,10 +253,12 @@ class VisitContext:
         with suppress(Problem):
             for kind in STREAMS:
                 stream = await self.pool.stream(stream_name(domain, kind))
-                key = ONLY_KEY if kind != "pages" else page if page in stream.positions else OTHER
                 described, door = stream.status.description, self.doors[stream.name]
+                key = page if described.hidden is not None else ONLY_KEY
                 day = described.block_of(described.ticks.at(self.clock.now()))
-                if door.lets_in(described.unit, day, visitor, stream.positions[key]):
+                if key and door.lets_in(
+                    described.unit, day, visitor, stream.positions.get(key, key)
+                ):
                     sent = SentEvents({key: 1}, single=True, person=visitor)
                     self.writer.accept(stream.name, sent, None).add_done_callback(door.accepted)
 
