@@ -260,7 +260,7 @@ def _capped(
         return noted
 
     people.counted_in_bulk = in_block
-    kept, amount, most = rows.filter(pl.Series(counts)), pl.col("amount"), options.max_amount
+    kept, amount, most = rows.drop("name").filter(counts), pl.col("amount"), options.max_amount
     if options.discover:
         kept = _hidden(kept.with_columns(pl.Series("block", blocks[counts])), options, people)
     report.rows_cut += kept.select((amount > most).sum()).item()
