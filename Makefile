@@ -17,7 +17,7 @@ export MPLCONFIGDIR := $(CURDIR)/out/matplotlib
 help: ## show what can be made
 	@grep -hE '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 12
 
-demo: $(VENV)/demo ## replay a year of flights live through the service, on port 8000 or PORT=…; the address is printed
+demo: $(VENV)/demo ## replay a year of flights live through the service, beside a small website that is counted, on port 8000 or PORT=…; the address is printed
 	$(BIN)/python examples/live_flights.py --out out/demo --port $(or $(PORT),8000) $(DEMO)
 
 picture: $(VENV)/demo ## count a year of flights, privately, and draw it

@@ -4,16 +4,23 @@ printed address and look.
 The first weeks are there when it starts; then an hour of 2013 passes in every second. Each
 departure is posted to the service like any event. Hours, days and months are published with noise:
 a day when it ends, once more 25 seconds later, and a last time after three minutes, each time with
-a narrower band. Ctrl-C ends it.
+a narrower band.
+
+Beside it is a small website with the tag of the service in its pages, its badge and its chart.
+Made-up visitors come all day; you are one more. Ctrl-C ends it.
 """
 
 from __future__ import annotations
 
 import argparse
+import contextlib
 import csv
+import http.client
 import importlib.util
 import io
+import json
 import os
+import random
 import shutil
 import signal
 import sys
@@ -22,6 +29,7 @@ import time
 import zipfile
 from collections import Counter as Tally
 from datetime import datetime
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
 
 import numpy as np
@@ -33,6 +41,7 @@ from fadecount.service.client import ServiceError
 from fadecount.service.server import configure_logs, serve
 from fadecount.service.settings import Clock, Settings, Storage, open_store, open_tokens
 from fadecount.service.tokens import Role
+from fadecount.service.website import Websites, networks, stream_name
 from fadecount.streams import Description, Ticks
 
 AIRPORTS = ("EWR", "JFK", "LGA")
@@ -41,6 +50,9 @@ HOUR = 3600
 PROMISE = {"1d": 0.5, "7d": 1.0, "30d": 2.0}
 """What may be lost about one departure, by its age: days are revised a day and a week later."""
 HISTORY_HOURS = 60 * 24
+SITE = "localhost"
+PATHS = ("/", "/", "/", "/tulips", "/tulips", "/roses", "/roses/old-garden-roses")
+VISITS_PER_HOUR = 60
 
 
 class FastClock(Clock):
@@ -122,6 +134,47 @@ def replay(
                     time.sleep(1.0)  # an answer is missing because the demo is ending
 
 
+def open_site(websites: Websites, address: str) -> str:
+    """Serve a small website whose visits the service counts; its address."""
+    stream = f"{address}v1/streams/{stream_name(SITE, 'visits')}"
+    links = " ".join(f'<a href="{path}">{path}</a>' for path in dict.fromkeys(PATHS))
+    page = (
+        "<!doctype html><meta charset=utf-8><meta name=viewport content='width=device-width'>"
+        f"<title>A garden</title>{websites.tag(SITE, address)}<h1>A garden</h1><p>{links}"
+        f'<p><img src="{stream}/badge.svg" alt="visits">'
+        f'<p><img src="{stream}/chart.svg" alt="visits per day" style="width:100%;max-width:720px">'
+    ).encode()
+
+    class Garden(BaseHTTPRequestHandler):
+        def do_GET(self) -> None:
+            self.send_response(200)
+            self.send_header("Content-Type", "text/html; charset=utf-8")
+            self.end_headers()
+            self.wfile.write(page)
+
+        def log_message(self, *_: object) -> None:
+            """Say nothing."""
+
+    server = ThreadingHTTPServer(("127.0.0.1", 0), Garden)
+    threading.Thread(target=server.serve_forever, daemon=True).start()
+    return f"http://{SITE}:{server.server_address[1]}/"
+
+
+def visit_site(address: str, clock: FastClock, stopped: threading.Event) -> None:
+    """Visit the small website as made-up people do: more of them by day than by night."""
+    service = http.client.HTTPConnection(address.split("/")[2])
+    while not stopped.wait(clock.until(clock.now() + HOUR / 4)):
+        by_day = 8 <= datetime.fromtimestamp(clock.now()).hour < 22
+        for _ in range(VISITS_PER_HOUR // (4 if by_day else 16)):
+            url = f"http://{SITE}{random.choice(PATHS)}"  # noqa: S311 - made-up people
+            who = f"192.0.2.{random.randrange(250)}"  # noqa: S311
+            with contextlib.suppress(OSError, http.client.HTTPException):
+                sent = json.dumps({"n": "pageview", "u": url, "d": SITE})
+                headers = {"User-Agent": "Firefox/130.0", "X-Forwarded-For": who}
+                service.request("POST", "/api/event", sent, headers)
+                service.getresponse().read()
+
+
 def main() -> int:
     parser = argparse.ArgumentParser(
         description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
@@ -157,21 +210,27 @@ def main() -> int:
     now = first + HISTORY_HOURS
     clock = FastClock(now * HOUR, arguments.speed)
     stopped = threading.Event()
+    zone, proxies = "America/New_York", networks(["127.0.0.1"])
+    websites = Websites(domains=(SITE,), zone=zone, proxies=proxies)
 
     def announce(line: str) -> None:
         address = line.split()[-1]
         rest = (fc.Client(address, token), clock, now, counts[HISTORY_HOURS:], stopped)
         threading.Thread(target=replay, args=rest, daemon=True).start()
+        visits = (address, clock, stopped)
+        threading.Thread(target=visit_site, args=visits, daemon=True).start()
+        site = open_site(websites, address)
         if arguments.seconds:
             threading.Thread(target=_end_after, args=(arguments.seconds,), daemon=True).start()
         print(
             f"\n    {address}\n\nopen this address in a browser; an hour of 2013 passes every"
-            " second, and days get sharper as they age. Ctrl-C ends it.",
+            " second, and days get sharper as they age. A small website that is counted, with its"
+            f" badge:\n\n    {site}\n\nCtrl-C ends it.",
             flush=True,
         )
 
     try:
-        settings = Settings(storage=storage, public=True, clock=clock)
+        settings = Settings(storage=storage, public=True, clock=clock, websites=websites)
         return serve(settings, "127.0.0.1", arguments.port, announce=announce)
     except FadecountError as error:  # such as a port in use: make demo DEMO="--port 0"
         print(f"live_flights: {error}", file=sys.stderr)

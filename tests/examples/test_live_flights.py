@@ -33,7 +33,8 @@ def test_the_demo_serves_moving_counts_and_ends_by_itself(tmp_path: Path) -> Non
     assert demo.stdout and demo.stderr
     address = next(found[0] for line in demo.stdout if (found := re.search(r"http://\S+", line)))
     with fc.Client(address) as client:
-        (name,) = [each.name for each in client.streams()]
+        *visits, name = sorted(each.name for each in client.streams())
+        assert visits == ["localhost_pages", "localhost_visitors", "localhost_visits"]
         first = client.total(name)
         assert [each.key for each in first] == ["EWR", "JFK", "LGA"]
         days = client.figures(name, "1d", together=True)
