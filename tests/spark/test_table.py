@@ -290,6 +290,7 @@ def test_a_wrong_call_is_refused_in_one_line_before_anything_is_counted(
         ({"person": "page"}, "unit must be one of persons, without amounts, where there is a"),
         ({"unit": Unit(of="person")}, "unit must be one of persons, without amounts, where there"),
         ({"unit": Unit(amount=2)}, "unit must be one of persons, without amounts, where there is"),
+        ({"discovery": fc.Discovery("1d", ((1, 1.0),), 1e-9)}, "unit must be one person's day"),
         ({"name": "a b"}, "stream name must be 1 to 100 letters"),
     ]
     for number, (changes, message) in enumerate(refusals):

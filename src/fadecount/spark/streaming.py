@@ -86,7 +86,7 @@ def _append(ledger: Ledger, commit: Commit, rows: DataFrame, late_seconds: int) 
     """Freeze the counts of a micro-batch; late events count in the open tick. Now and then the
     ledger is written anew as one part, without the ticks of which everything is public."""
     levels, seen = ledger.stream.blocks.levels, Observation()
-    public = max(0, commit.open - max(level.stages[-1].lag for level in levels))
+    public = max(0, commit.open - levels[-1].stages[-1].lag)  # no other lag is longer
     kept = int(ledger.calendar(commit).frontier(len(levels) - 1, public))
     observed = rows.observe(seen, _clock(), sql.count("key").alias("events"))
     in_time = observed.withColumn("position", sql.greatest("position", sql.lit(commit.open)))
