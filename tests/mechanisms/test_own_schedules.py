@@ -86,6 +86,7 @@ def test_a_step_without_noise_is_named() -> None:
 
 def test_bad_intervals_are_refused() -> None:
     bad: list[Any] = ["1", 5, None, (), (5,), ((1, 2),), ("1,2",), ((1, 1025, 0.5),)]
+    bad += [((1, 1, 0.5),) * 8193]
     bad += [((first, 3, 0.5),) for first in (0, -1, 4, 1.5, True, "1", None)]
     bad += [((1, 1, epsilon),) for epsilon in (0, -1.0, math.inf, math.nan, "1", None, 1e9)]
     for intervals in bad:

@@ -29,9 +29,9 @@ from fadecount.mechanisms.schedule import Schedule, Steps
 Interval = tuple[int, int, float]
 """The first step, the last step, and the budget of the noise."""
 
-LONGEST_SCHEDULE = 1024
-"""A loss is a shortest way for each pair of steps: about two seconds at this length."""
-MOST_IN_USE = 64
+LONGEST_SCHEDULE, MOST_INTERVALS, MOST_IN_USE = 1024, 8192, 64
+"""A loss is a shortest way for each pair of steps: two seconds for 1,000 steps and 2,000
+intervals."""
 _UNIT_BITS = 83
 """Every budget is a multiple of ``2**-83``: at least 2**-30, with 53 bits."""
 
@@ -60,8 +60,9 @@ class Intervals(Mechanism):
         remedy = "such as [(1, 2, 0.5), (2, 2, 0.25)]: first step, last step, epsilon"
         given = require_sequence("intervals", self.intervals, remedy)
         checked = tuple(_checked(each, remedy) for each in given)
-        if not checked:
-            raise bad_parameter("intervals", (), "at least one interval", remedy)
+        if not 1 <= len(checked) <= MOST_INTERVALS:
+            bound = f"1 to {MOST_INTERVALS} intervals"
+            raise bad_parameter("intervals", len(checked), bound, remedy)
         object.__setattr__(self, "intervals", checked)
         begin = np.bincount([first for first, _, _ in checked], minlength=self.horizon + 1)[1:]
         if not begin.all():
