@@ -14,6 +14,7 @@ from fadecount.streams import Batch, Description, Reader, Sealed, Stream, Unit, 
 from fadecount.streams.audit_log import AuditLog
 from fadecount.streams.backup import make_backup
 from fadecount.streams.discovery import DISCOVERED, HiddenKeys, packed, unpacked
+from fadecount.streams.export import about_stream, csv_text, published_tables, table_rows
 from fadecount.streams.hidden import SMALLEST_CLASS
 from tests.streams.backends import Backend, SQLiteBackend
 from tests.streams.hidden_keys import (
@@ -433,7 +434,8 @@ class TestWhatIsStored:
 
 
 def everything_read(backend: Backend) -> list[object]:
-    """What a reader can get of a stream: its status, keys, figures and all stored rows."""
+    """What a reader can get of a stream: its status, keys, figures, exports, and all stored rows
+    that are public."""
     with backend.reader() as reader:
         stream, status = reader.stream("pages"), reader.status("pages")
         table = stream.discovered()
@@ -443,6 +445,8 @@ def everything_read(backend: Backend) -> list[object]:
             [getattr(table, name).tolist() for name in table.__slots__],
             stream.figures("1h").values.tolist(),
             [(each.key, each.value, each.around) for each in stream.top()],
+            [csv_text(table_rows("pages", each, "UTC")) for each in published_tables(stream)],
+            about_stream(status.description, status.loss, status.group),
             reader._database.query("SELECT level, stage, first_tick, width, body FROM figures"),
         ]
 
