@@ -15,7 +15,7 @@ from fadecount.streams.audit_log import AuditLog
 from fadecount.streams.backup import make_backup
 from fadecount.streams.discovery import DISCOVERED, HiddenKeys, packed, unpacked
 from fadecount.streams.export import about_stream, csv_text, published_tables, table_rows
-from fadecount.streams.hidden import SMALLEST_CLASS
+from fadecount.streams.hidden import SMALLEST_CLASS, drawn
 from tests.streams.backends import Backend, SQLiteBackend
 from tests.streams.hidden_keys import (
     DAYS,
@@ -318,6 +318,18 @@ class TestLoss:
             )
         )
         assert person.epsilon == 3.0 + 1.0, "two days: one older than 30 hours, one younger"
+
+
+def test_lone_keys_appear_as_often_as_delta_says() -> None:
+    """And the exact chance is told from 2/3 and 3/2 of it; false alarms: below 1e-6."""
+    discovery = fc.Discovery("1d", ((0, 1.0), (30, 3.0)), 0.01)
+    lone = dict.fromkeys(map(str, range(200_000)), 1)
+    figures = drawn(HiddenKeys(discovery=discovery), 0, range(24), lone)
+    for stage, each in enumerate(figures):
+        chance = discovery.passing(stage)
+        expected, room = len(lone) * chance, 5 * (len(lone) * chance) ** 0.5
+        assert abs(len(each.keys) - expected) < room < expected / 3 - room
+    assert set(figures[0].keys) <= set(figures[1].keys) and figures[1].values.min() < 9
 
 
 def test_a_top_list(backend: Backend) -> None:
