@@ -16,6 +16,7 @@ import fadecount as fc
 from tests.browser.conftest import NOON, SCREENSHOTS, past
 from tests.service.harness import Harness, StillClock
 from tests.service.test_website import counts, exact_site
+from tests.service.test_website import visit as send
 
 DOMAIN = "localhost"
 BLOCKED = "".join(
@@ -197,3 +198,26 @@ def test_badge_and_chart_in_a_page(
     page.screenshot(path=SCREENSHOTS / f"embedded-{width}-{scheme}.png")
     context.close()
     site.close()
+
+
+@pytest.mark.parametrize("width", [390, 1280])
+def test_the_live_page_lists_pages_that_appeared(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, chromium: Callable[[str], Any], width: int
+) -> None:
+    with exact_site(tmp_path, monkeypatch) as harness:
+        for number in range(3):
+            send(harness, "/appeared", address=f"192.0.2.{number}")
+        counts(harness)
+        harness.close_tick(24, name="example.org_visits")
+        harness.wait_closed("example.org_pages")
+        page, _ = visitor(chromium, 1)  # a loss without noise cannot be drawn
+        page.set_viewport_size({"width": width, "height": 844})
+        page.clock.set_fixed_time(harness.clock.now())
+        page.goto(f"{harness.url}/#/streams/example.org_pages")
+        page.wait_for_selector("#top tbody tr")
+        assert page.inner_text("#top tbody tr").split("\t")[:2] == ["/appeared", "3"]
+        assert "hidden until about 2 people" in page.inner_text("#top-note")
+        assert page.evaluate("document.documentElement.scrollWidth") <= width
+        SCREENSHOTS.mkdir(parents=True, exist_ok=True)
+        page.screenshot(path=SCREENSHOTS / f"appeared-{width}.png", full_page=True)
+        page.context.close()

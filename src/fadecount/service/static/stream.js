@@ -10,6 +10,7 @@ import { called, duration, half, length, lengthSeconds, moment, near, number, pe
 const TOTAL = "total";
 const MOST_CHIPS = 8;
 const TABLE_ROWS = 50;
+const MOST_TOP = 20;
 const ANNOUNCE_EVERY = 20000;
 const KEYS_EVERY = 10000;
 const FACTS_EVERY = 5000;
@@ -37,6 +38,7 @@ export class StreamView {
       ? `A count of every ${facts.levels.map(({ per }) => length(per)).join(", ")}, each with random noise of its own, some time after it is over. All other numbers here are computed from these.`
       : `Once per ${duration(facts.tick_seconds)}, the running count plus random noise. A day is the difference of two counts, so its band is wide.`;
     byId("key-part").hidden = facts.keys.length < 2;
+    byId("top-part").hidden = !facts.hidden;
     this.fading.show(privacy, facts, signal);
     const shown = this.choose(choice);
     this.keyList.show(facts.keys.length < 2 ? [] : facts.keys);
@@ -104,6 +106,16 @@ export class StreamView {
       this.rows = this.per === TOTAL ? rows.map((row) => ({ ...row, time: row.end })) : rows;
     }
     this.paint();
+    if (facts.hidden) await this.top();
+  }
+
+  /* The largest keys of the last whole day, those that appeared by themselves among them. */
+  async top() {
+    const { facts, signal } = this;
+    const { keys, start, end } = await get(`${streamPath(facts.name)}/top?limit=${MOST_TOP}`, signal);
+    fill(byId("top"), keys.map((each) => [each.key, number(each.value), number(each.low), number(each.high), each.apart ? "yes" : "cannot be told"]), { heads: true });
+    const least = facts.hidden.discovery.thresholds[0];
+    byId("top-note").textContent = `${start ? `${period(Date.parse(start), Date.parse(end), facts.zone)}. ` : ""}Other keys are hidden until about ${number(least)} people brought them on one day.`;
   }
 
   /* Something was published: read it. While a reading runs, the newest waits. */
