@@ -122,7 +122,7 @@ def test_distinct_persons_are_counted_exactly(keys: int, tmp_path: Path) -> None
         rows, _ = rows_of(chance, 3)
         folder = tmp_path / str(number)
         folder.mkdir()
-        store = by_files(rows, 1, [FIRST + 30], folder, plain=number == 0, keys=keys)
+        store = by_files(rows, 1, [FIRST + 30], folder, plain=number == 0, keys_per_person=keys)
         figures = counts_of(store, "1d")
         for day in range(3):
             seen = {(who, key) for at, who, key in rows if (at - FIRST) // 24 == day}
