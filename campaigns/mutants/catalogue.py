@@ -95,8 +95,8 @@ MUTANTS = (
     Mutant(
         "scale halved",
         "mechanisms/noise_law.py",
-        "else 1.0 / budget *",
-        "else 0.5 / budget *",
+        "math.ldexp(1.0 / budget *",
+        "math.ldexp(0.5 / budget *",
         DEFINITION,
     ),
     Mutant(
@@ -166,6 +166,13 @@ MUTANTS = (
             "tests/counters/test_limits.py",
             "tests/audit/test_audit.py",
         ),
+    ),
+    Mutant(
+        "clamp of reals missing",
+        GRID,
+        "if not bool(np.all((reals >= 0.0) & (reals <= 1.0))):",
+        "if not bool(np.all(reals == reals)):",
+        ("tests/counters/test_bad_input.py",),
     ),
     Mutant(
         "floating-point noise: nothing certified",
@@ -283,7 +290,7 @@ MUTANTS = (
     Mutant(
         "sum may wrap",
         GRID,
-        "if largest > LARGEST_SUM or smallest < -LARGEST_SUM:",
+        "if largest > self.largest_sum or smallest < -self.largest_sum:",
         "if False:",
         ("tests/counters/test_limits.py",),
     ),
@@ -921,8 +928,8 @@ MUTANTS = (
     Mutant(
         "a block's lag one short",
         BLOCKS,
-        "return max(0, step - level.stages[stage].lag) // level.length",
-        "return max(0, step - level.stages[stage].lag + 1) // level.length",
+        "return max(0, step - self.lags[stage]) // self.length",
+        "return max(0, step - self.lags[stage] + 1) // self.length",
         BLOCK_COUNTERS,
     ),
     Mutant(
@@ -934,9 +941,9 @@ MUTANTS = (
     ),
     Mutant(
         "budget of a neighbour level",
-        "counters/figures.py",
-        "[scale_of(stage.epsilon) for stage in level.stages]",
-        "[scale_of(mechanism.levels[number - 1].epsilon) for _ in level.stages]",
+        BLOCKS,
+        "[scale_of(stage.epsilon, bits) for stage in level.stages]",
+        "[scale_of(mechanism.levels[number - 1].epsilon, bits) for _ in level.stages]",
         BLOCK_COUNTERS,
     ),
     Mutant(
@@ -948,16 +955,16 @@ MUTANTS = (
     ),
     Mutant(
         "a tie announced late",
-        "counters/figures.py",
-        "Made(number, ANNOUNCED, span.starts, ends, span.starts + 1, differences)",
-        "Made(number, ANNOUNCED, span.starts, ends, ends, differences)",
+        BLOCKS,
+        "return end - level.length + 1, 0, -number, 0",
+        "return end, 0, -number, 0",
         BLOCK_COUNTERS,
     ),
     Mutant(
         "a tie on a later stage's noise",
-        "counters/figures.py",
-        "self._tie(number, span, opened[0], spans[number - 1].starts, made)",
-        "self._tie(number, span, opened[-1], spans[number - 1].starts, made)",
+        BLOCKS,
+        "difference = level.noise[0] - level.children.total(level.ratio)",
+        "difference = level.noise[-1] - level.children.total(level.ratio)",
         BLOCK_COUNTERS,
     ),
     Mutant(
@@ -1090,23 +1097,37 @@ MUTANTS = (
     ),
     Mutant(
         "children drawn again after a saved state",
-        "counters/figures.py",
-        "return Ratchet(law, width, state)",
-        "return Ratchet(law, width)",
+        BLOCKS,
+        "state = None if saved is None else next(saved)",
+        "state = None if saved is None else next(saved) and None",
         BLOCK_COUNTERS,
     ),
     Mutant(
         "noise drawn ahead that stays",
         "noise/ratchet.py",
-        "self.state, noise = self._ahead.popleft() if",
-        "_, noise = self._ahead.popleft() if",
+        "return waiting.pop()",
+        "return waiting[-1]",
+        ("tests/noise/test_chain.py",),
+    ),
+    Mutant(
+        "listed noise that stays",
+        "noise/ratchet.py",
+        "self.next: Callable[[], int] = noises.pop",
+        "self.next: Callable[[], int] = lambda: noises[-1]",
+        ("tests/noise/test_chain.py",),
+    ),
+    Mutant(
+        "noise given to two blocks",
+        "noise/source.py",
+        "del block[-count:]",
+        "del block[: -len(block)]",
         ("tests/noise/test_chain.py",),
     ),
     Mutant(
         "a count that is not carried up",
-        "counters/figures.py",
-        "held = before.count + carried[: before.width]",
-        "held = before.count",
+        BLOCKS,
+        "above.open = above.open + count",
+        "above.open = above.open",
         BLOCK_COUNTERS,
     ),
     Mutant(
@@ -1127,8 +1148,8 @@ MUTANTS = (
     Mutant(
         "an error above the one asked for",
         "mechanisms/base.py",
-        "mse(horizon, continuous=continuous) <= mse",
-        "mse(horizon, continuous=continuous) <= 1.001 * mse",
+        "mse(horizon, resolution_bits=resolution_bits) <= mse",
+        "mse(horizon, resolution_bits=resolution_bits) <= 1.001 * mse",
         ("tests/mechanisms/test_error.py",),
     ),
     # Planned block counters

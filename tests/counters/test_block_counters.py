@@ -117,9 +117,14 @@ class TestDefinition:
                 flat = [record for step in sorted(own) for record in own[step]]
                 assert [(*each[:4], int(each.value[key])) for each in seen] == flat
 
-    def test_long_inputs_are_taken_in_parts(self, monkeypatch: pytest.MonkeyPatch) -> None:
+    def test_rows_are_taken_one_by_one_for_many_keys(self, monkeypatch: pytest.MonkeyPatch) -> None:
         items = np.arange(260).reshape(130, 2)
         bulk = fc.Counter._with_noise(SMALL, NamedNoise(3), width=2).extend(items)
+        monkeypatch.setattr(module, "_WIDE", 2)
+        assert np.array_equal(
+            fc.Counter._with_noise(SMALL, NamedNoise(3), width=2).extend(items), bulk
+        )
+        monkeypatch.setattr(module, "_WIDE", 99)
         monkeypatch.setattr(module, "_AT_ONCE", 14)
         assert np.array_equal(
             fc.Counter._with_noise(SMALL, NamedNoise(3), width=2).extend(items), bulk
@@ -273,10 +278,10 @@ class TestSystemNoise:
         for figure in counter.figures():
             if figure.stage >= 0 and figure.end <= 10:
                 budget = SMALL.stage(figure.level, figure.stage).epsilon
-                true = variance_of(budget)
+                true = variance_of(budget, 0)
                 assert np.var(figure.value) == pytest.approx(true, rel=0.08)
                 for wrong in (2 / 3, 3 / 2):
-                    assert abs(np.var(figure.value) / variance_of(budget * wrong) - 1) > 0.2
+                    assert abs(np.var(figure.value) / variance_of(budget * wrong, 0) - 1) > 0.2
 
     @pytest.mark.parametrize("name", BANDS)
     def test_bands_hold_the_truth_as_often_as_they_say(self, name: str) -> None:
@@ -286,6 +291,16 @@ class TestSystemNoise:
         share, _ = coverage(mechanism, min(last, 5000), keys=400, seed=5, totals=50)
         slack = SIGMAS * math.sqrt(0.95 * 0.05 / 10_000)
         assert 0.95 - slack <= share <= most - 0.005 + slack
+
+    def test_real_inputs(self) -> None:
+        counter = fc.Counter(SMALL, resolution_bits=4)
+        outputs = [counter.step(0.5), *counter.extend([0.25, 1.0]).tolist()]
+        assert all(isinstance(each, float) and each * 16 == int(each * 16) for each in outputs)
+        assert all(isinstance(figure.value, float) for figure in counter.figures())
+        exact = fc.Counter._with_noise(SMALL, GivenNoise({}), resolution_bits=4)
+        assert [exact.step(each) for each in (0.5, 0.25)] == [0.5, 0.75]
+        both = fc.Counter(SMALL, shape=(2,), resolution_bits=2)
+        assert both.step([0.5, 1.0]).shape == (2,)
 
 
 def published_at(mechanism: fc.Blocks, level: int, end: int, stage: int) -> int:
@@ -320,8 +335,8 @@ def noise_weights(
 
                 totals = live_totals(mechanism, [0] * steps, noise)
                 weights.append([totals[step - 1] / large for step in seen])
-                sharper = variance_of(budgets[stage + 1]) if stage + 1 < len(budgets) else 0.0
-                variances.append(variance_of(budget) - sharper)
+                sharper = variance_of(budgets[stage + 1], 0) if stage + 1 < len(budgets) else 0.0
+                variances.append(variance_of(budget, 0) - sharper)
     return np.array(weights), np.array(variances)
 
 
@@ -356,9 +371,13 @@ class TestStates:
             {"ratchets": (*ratchets, ratchets[0])},
             {"ratchets": (ratchets[0][:-1], ratchets[1])},
             {"ratchets": (ratchets[0] + b"x", ratchets[1])},
+            {"ratchets": (ratchets[0] + bytes(8), ratchets[1])},
+            {"ratchets": (ratchets[0][8:], ratchets[1])},
             {"tails": tails[:-1]},
             {"tails": [row | 1 << 62 for row in tails]},
             {"time": 12},
+            {"resolution_bits": 99},
+            {"width": 1},
         ):
             with pytest.raises(SavedStateError):
                 fc.Counter.resume(self.altered(blob, **changes))
@@ -378,12 +397,29 @@ class TestStates:
         counter = fc.Counter(fc.Blocks(fc.Level(1, 0.5), fc.Level(100, 0.5, tied=True)))
         counter.extend([0] * 37)
         assert isinstance(counter, BlockCounter)
-        children = counter._maker.open[1].children
+        children = counter._levels[1].children
         assert isinstance(children, Ratchet)
         before = children.state
         counter.extend([0] * 30)
         assert before[:32] not in counter.save()
         assert before[:32].hex().encode() not in counter.save()
+
+    @pytest.mark.parametrize("name", ["step", "extend"])
+    def test_a_list_holds_the_noises_to_come_alone(self, name: str) -> None:
+        """With a scale of 10**12, no two noises are alike."""
+        mechanism = fc.Blocks(fc.Level(1, 1e-6), fc.Level(20, 1e-6, tied=True))
+        counter = fc.Counter(mechanism, resolution_bits=20)
+        to_come: list[int] = []
+        for step in range(60):
+            counter.step(0.0) if name == "step" else counter.extend([0.0])
+            noise = next(each.value for each in counter.figures() if each[0::3] == (0, 0))
+            assert not to_come or int(noise * 2**20) == to_come.pop()
+            saved = SavedState.from_bytes(counter.save()).parts.ratchets
+            assert len(saved) == (step % 20 < 19)
+            listed = np.frombuffer(b"".join(saved), dtype="<i8").tolist()
+            assert listed == to_come or (step % 20 == 0 and len(listed) == 19)
+            assert int(noise * 2**20) not in listed
+            to_come = listed
 
 
 class TestBadInput:
@@ -415,6 +451,12 @@ class TestBadInput:
         for _ in range(2000):  # the bound on what was added is loose; the true counts decide
             keyed.step([1 << 59, 0])
             keyed.step([-(1 << 59), 0])
+
+    def test_parameters(self) -> None:
+        with pytest.raises(ParameterError, match="resolution_bits"):
+            fc.Counter(SMALL, resolution_bits=21)
+        finest = fc.Counter(fc.Blocks(fc.Level(1, 1e-6)), resolution_bits=20)
+        assert isinstance(finest.step(0.5), float)
 
     def test_only_blocks_have_figures(self) -> None:
         with pytest.raises(ParameterError, match="mechanism must be Blocks to have figures, got G"):

@@ -210,9 +210,9 @@ class TestDefinition:
                 seen.append(sorted(maker.touched))
                 for level, block in maker.open.items():
                     if level not in maker.touched:
-                        assert np.array_equal(block.count, before.get(level, [0]))
-            assert seen[:5] == [[1], [1], [1], [2], [1]]
-            assert seen[11:] == [[], [1]]
+                        assert np.array_equal(block.count, before[level])
+            assert seen[:5] == [[1, 2], [1], [1], [2], [1]]
+            assert seen[11:] == [[], [1, 2]]
 
 
 def resumed(maker: FigureMaker) -> FigureMaker:
@@ -339,7 +339,7 @@ def test_the_law_of_figures_stages_and_announced_differences() -> None:
         }
         for (level, end, stage), values in counts.items():
             if stage != ANNOUNCED:
-                true = [variance_of(budgets[level, stage] * by) for by in (1, 2 / 3, 3 / 2)]
+                true = [variance_of(budgets[level, stage] * by, 0) for by in (1, 2 / 3, 3 / 2)]
                 seen = float(np.mean(values**2))
                 assert_close(seen, true[0], (level, end, stage))
                 assert all(abs(seen / wrong - 1) > 0.3 for wrong in true[1:])
@@ -347,7 +347,7 @@ def test_the_law_of_figures_stages_and_announced_differences() -> None:
             if stage > 0:  # a chain: the earlier stage is the sharper one plus independent noise
                 earlier, value = (counts[level, end, each] for each in (stage - 1, stage))
                 assert_close(
-                    float(np.mean(earlier * value)), variance_of(budgets[level, stage]), ""
+                    float(np.mean(earlier * value)), variance_of(budgets[level, stage], 0), ""
                 )
         for number, size in enumerate(mechanism.levels):
             if size.tied:
@@ -355,8 +355,8 @@ def test_the_law_of_figures_stages_and_announced_differences() -> None:
                 children = [counts[number - 1, at, 0] for at in range(length, end + 1, length)]
                 difference, own = counts[number, end, ANNOUNCED], counts[number, end, 0]
                 each, mine = (
-                    variance_of(budgets[number - 1, 0]),
-                    variance_of(budgets[number, 0]),
+                    variance_of(budgets[number - 1, 0], 0),
+                    variance_of(budgets[number, 0], 0),
                 )
                 assert_close(
                     float(np.mean(difference**2)), mine + len(children) * each, "announced"

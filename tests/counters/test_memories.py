@@ -14,7 +14,7 @@ from scipy import stats
 import fadecount as fc
 from fadecount.counters.counter import Counter, counter_of, parts_of
 from fadecount.counters.state import widened
-from fadecount.errors import SavedStateError, SumOverflowError
+from fadecount.errors import ParameterError, SavedStateError, SumOverflowError
 from fadecount.noise import Law
 from tests.false_alarm import EACH, explained
 
@@ -57,8 +57,10 @@ class Waves:
         return np.rint(shares * (6.0 * law.scale * self.factor)).astype(np.int64)[np.newaxis]
 
 
-def counter_with(mechanism: fc.Mechanism, factor: float, width: int | None) -> Counter:
-    return Counter._with_noise(mechanism, Waves(factor), width=width)
+def counter_with(
+    mechanism: fc.Mechanism, factor: float, width: int | None, bits: int | None = None
+) -> Counter:
+    return Counter._with_noise(mechanism, Waves(factor), width=width, resolution_bits=bits)
 
 
 @pytest.mark.parametrize(
@@ -101,12 +103,13 @@ def test_long_blocks_are_steps(mechanism: fc.Gaussian) -> None:
 @pytest.mark.parametrize(
     "mechanism", MECHANISMS, ids=lambda one: f"{len(one.half_lives)} half-lives"
 )
-def test_outputs_follow_the_definition(mechanism: fc.Gaussian) -> None:
+@pytest.mark.parametrize("bits", [None, 4])
+def test_outputs_follow_the_definition(mechanism: fc.Gaussian, bits: int | None) -> None:
     """The noise is b_0 z_t + b_1 z_(t-1) + ..., up to the rounding to whole counts and a little for
     the integers."""
     count = 3000
-    counter = counter_with(mechanism, 1.0, None)
-    outputs = counter.extend(np.zeros(count, dtype=np.int64))
+    counter = counter_with(mechanism, 1.0, None, bits)
+    outputs = counter.extend(np.zeros(count, dtype=np.int64 if bits is None else float))
     memories = mechanism.schedule.memories
     assert memories is not None
     unit = 2.0**-memories.unit_bits
@@ -114,7 +117,8 @@ def test_outputs_follow_the_definition(mechanism: fc.Gaussian) -> None:
     response = memories.response
     b = np.exp(-np.outer(np.arange(count), response.rates)) @ response.weights
     ideal = np.convolve(b, drawn)[:count]
-    assert np.abs(outputs - ideal).max() <= 0.5 + 200 * unit + 1e-3 * mechanism.sigma
+    grid = 1.0 if bits is None else 2.0**-bits
+    assert np.abs(outputs - ideal).max() <= 0.5 * grid + 200 * unit + 1e-3 * mechanism.sigma
 
 
 def test_a_delay_and_new_keys() -> None:
@@ -209,6 +213,9 @@ def test_states_that_do_not_fit_are_refused() -> None:
             counter_of(YEAR, type(parts)(time=5, total=parts.total, delayed=[], tails=tails))
     blob = fc.Counter(fc.Gaussian.gradual(2.0**14, horizon=1)).save()
     assert fc.Counter.resume(blob).time == 0
+    coarse = fc.Gaussian(sigma=2.0**14, half_lives=(1 << 30, 1), weights=(0.0, 0.001, 0.999))
+    with pytest.raises(ParameterError, match="resolution_bits"):
+        fc.Counter(coarse, resolution_bits=20)
 
 
 @pytest.mark.parametrize("shape", [(), (400,)])

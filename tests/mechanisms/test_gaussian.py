@@ -44,7 +44,9 @@ def test_golden_numbers() -> None:
         assert float(response.loss_square(age)) == pytest.approx(square, rel=1e-14)
     for steps, variance in golden.VARIANCE.items():
         assert float(response.variance(steps)) == pytest.approx(variance, rel=1e-14)
-        assert FIXED.variance(steps) == pytest.approx(256 * variance + 1 / 12, rel=1e-14)
+        assert FIXED.variance(steps, resolution_bits=math.inf) == pytest.approx(
+            256 * variance, rel=1e-14
+        )
     for age, mu in golden.MU.items():
         assert mu <= FIXED.mu(age) <= mu * (1 + 1e-4)
     for age, epsilon in golden.EPSILON.items():
@@ -400,9 +402,9 @@ def test_a_larger_unit_needs_more_noise_in_proportion() -> None:
 
 
 def test_error_bounds() -> None:
-    deviation = math.sqrt(float(np.asarray(FIXED.variance(1000))) - 1 / 12)
+    deviation = math.sqrt(float(np.asarray(FIXED.variance(1000, resolution_bits=math.inf))))
     for beta in (0.5, 0.05, 1e-6):
-        bound = FIXED.error_bound(1000, beta) - 0.5
+        bound = FIXED.error_bound(1000, beta, resolution_bits=math.inf)
         assert (
             -special.ndtri(beta / 2) * deviation
             <= bound
@@ -410,7 +412,7 @@ def test_error_bounds() -> None:
         )
     assert FIXED.max_error_bound(1000, 0.05) == FIXED.error_bound(1000, 0.05 / 1000)
     widths = half_widths(FIXED, 1, 1000)
-    spreads = np.sqrt(np.asarray(FIXED.variance(np.arange(1, 1001))) - 1 / 12)
+    spreads = np.sqrt(np.asarray(FIXED.variance(np.arange(1, 1001), resolution_bits=math.inf)))
     assert np.all(2 * special.ndtr(-(widths + 0.5) / spreads) <= 0.05)
     assert np.all(2 * special.ndtr(-(widths - 1.0) / spreads) > 0.05)
 
@@ -446,9 +448,8 @@ def test_windows_against_the_sequence() -> None:
         both = b[:last].copy()
         both[last - first :] -= b[:first]
         wanted = 9.0 * float((both**2).sum())
-        rounding = ((first > 0) + (last > 0)) / 12
-        assert late.window_variance(start, end) == pytest.approx(
-            wanted + rounding, rel=1e-9, abs=1e-12
+        assert late.window_variance(start, end, resolution_bits=math.inf) == pytest.approx(
+            wanted, rel=1e-9, abs=1e-12
         )
         width = late.window_interval(start, end)
         if wanted:

@@ -196,8 +196,8 @@ def covariance(one: Reader, other: Reader) -> float:
     total, others = 0.0, other.noises()
     for (level, end, stage), weight in one.noises().items():
         budgets = [each.epsilon for each in one.mechanism.levels[level].stages[stage:]]
-        variance = variance_of(budgets[0])
-        variance -= variance_of(budgets[1]) if len(budgets) > 1 else 0.0
+        variance = variance_of(budgets[0], 0)
+        variance -= variance_of(budgets[1], 0) if len(budgets) > 1 else 0.0
         total += float(weight * others.get((level, end, stage), Fraction(0))) * variance
     return total
 

@@ -19,12 +19,14 @@ from fadecount.noise import (
     Difference,
     DiscreteLaplace,
     KeyedNoise,
+    Listed,
     Named,
     Ratchet,
     SystemNoise,
 )
 from fadecount.noise.generator import words
 from fadecount.noise.laplace import decimal_context
+from fadecount.noise.ratchet import _SeededWords
 from tests.false_alarm import EACH, explained
 from tests.noise.discrete import chance_of
 
@@ -90,9 +92,13 @@ class TestChain:
                     assert bounds[0] <= abs(draw) <= bounds[1]
                     assert draw == 0 or (draw < 0) == bool(sign)
 
-    def test_every_stage_has_its_own_scale(self) -> None:
-        noises = Chain(0, SCALES).many(SystemNoise(), range(DRAWS // 2), 2)
-        rows = np.array(noises).reshape(len(SCALES), -1)
+    @pytest.mark.parametrize("single", [True, False])
+    def test_every_stage_has_its_own_scale(self, single: bool) -> None:
+        source, chain = SystemNoise(), Chain(0, SCALES)
+        if single:
+            rows = np.array([chain.one(source, block) for block in range(20_000)]).T
+        else:
+            rows = np.array(chain.many(source, range(DRAWS // 2), 2)).reshape(len(SCALES), -1)
         for scale, draws in zip(SCALES, rows, strict=True):
             chance = chance_of(draws, scale)
             assert chance > EACH, explained(f"stage of scale {scale}", chance)
@@ -116,14 +122,15 @@ class TestChain:
         alone = chain.many(source(["b"]), range(7, 8), 1)
         for stage in range(len(SCALES)):
             assert both[stage][2, 1] == alone[stage][0, 0]
+        assert chain.one(source(["b"]), 7) == [int(rows[0, 0]) for rows in alone]
         other = Chain(3, SCALES).many(source(["a", "b"]), range(5, 9), 2)
         assert not all(np.array_equal(one, two) for one, two in zip(both, other, strict=True))
 
 
 class TestRatchet:
     @pytest.mark.parametrize("scale", [0.3, 4.0, 900.0, 5000.0])
-    @pytest.mark.parametrize("width", [1, 3, 5000])
-    def test_the_law_and_the_sum(self, scale: float, width: int) -> None:
+    @pytest.mark.parametrize("width", [None, 3, 5000])
+    def test_the_law_and_the_sum(self, scale: float, width: int | None) -> None:
         law, count = DiscreteLaplace(scale), 4 if width == 5000 else 40
         draws = []
         for _ in range(4 if width == 5000 else 500):
@@ -138,8 +145,8 @@ class TestRatchet:
         for wrong in (2 / 3, 3 / 2):
             assert chance_of(seen, wrong * scale) < EACH
 
-    @pytest.mark.parametrize("width", [1, 50, 5000])
-    def test_a_state_goes_on_and_explains_nothing_before(self, width: int) -> None:
+    @pytest.mark.parametrize("width", [None, 2, 5000])
+    def test_a_state_goes_on_and_explains_nothing_before(self, width: int | None) -> None:
         ratchet = Ratchet(DiscreteLaplace(3.0), width)
         ratchet.total(50)
         states, noises = [], []
@@ -150,20 +157,48 @@ class TestRatchet:
             again = Ratchet(DiscreteLaplace(3.0), width, states[at])
             assert np.array_equal(again.total(49 - at), sum(noises[at + 1 :]))
             assert all(np.array_equal(again.next(), noise) for noise in noises[at + 1 :])
-        assert len(set(states)) == 50
-        assert all(len(state) == 32 for state in states)
+        if width is None:
+            assert all(len(state) <= 32 + 15 * 8 for state in states)
+        else:
+            assert len(set(states)) == 50
+            assert all(len(state) == 32 for state in states)
+
+    def test_further_words_go_on_where_the_first_ones_ended(self) -> None:
+        one, all_at_once = _SeededWords(bytes(32)), _SeededWords(bytes(32))
+        assert [int(one(1)[0]), one.one(0, 0)] == all_at_once(2).tolist()
 
     def test_no_two_are_alike(self) -> None:
         law = DiscreteLaplace(100.0)
-        assert len({Ratchet(law, 1).state for _ in range(100)}) == 100
+        assert len({Ratchet(law, None).state for _ in range(100)}) == 100
 
     def test_another_state_is_refused(self) -> None:
         law = DiscreteLaplace(3.0)
         for state in (b"", bytes(31), bytes(33), bytes(32 + 8 * 16)):
             with pytest.raises(ValueError):
-                Ratchet(law, 1, state)
+                Ratchet(law, None, state)
         with pytest.raises(ValueError):
-            Ratchet(law, 2, bytes(48))
+            Ratchet(law, 2, bytes(40))
+
+    def test_a_list_is_used_up(self) -> None:
+        listed = Listed(SystemNoise().several(DiscreteLaplace(1e9), 40))
+        total, start = listed.total(40), listed.state
+        noises = [listed.next() for _ in range(30)]
+        again = Listed.of(listed.state, 10)
+        rest = [listed.next() for _ in range(10)]
+        assert sum(noises + rest) == total
+        assert [again.next() for _ in range(10)] == rest
+        assert len({*noises, *rest}) == 40
+        assert (len(start), listed.state) == (320, b"")
+        for count in (39, 41):
+            with pytest.raises(ValueError):
+                Listed.of(start, count)
+
+    def test_no_noise_is_given_twice(self) -> None:
+        source, law = SystemNoise(), DiscreteLaplace(1e9)
+        draws = [noise for _ in range(100) for noise in source.several(law, 60)]
+        draws += source.several(law, 3000)
+        draws += [source.one(law, 0, 0, 1) for _ in range(1000)]
+        assert len(set(draws)) > 9900  # of 10,000; chance makes two alike now and then
 
     def test_named_noises_come_again(self) -> None:
         source = KeyedNoise.derive(

@@ -27,7 +27,6 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from fadecount.counters.grid import accumulate
 from fadecount.mechanisms import ANNOUNCED, Blocks, scale_of
 from fadecount.mechanisms.calendars import Calendar
 from fadecount.noise import (
@@ -85,7 +84,7 @@ class Made(NamedTuple):
 def chains_of(mechanism: Blocks) -> list[Chain]:
     """The noises of the figures of each level."""
     return [
-        Chain(number, [scale_of(stage.epsilon) for stage in level.stages])
+        Chain(number, [scale_of(stage.epsilon, 0) for stage in level.stages])
         for number, level in enumerate(mechanism.levels)
     ]
 
@@ -111,7 +110,7 @@ class FigureMaker:
         self.time = time
         self.open: dict[int, OpenBlock] = dict(open_blocks or {})
         self.touched: frozenset[int] = frozenset()
-        """The levels whose open block could have got counts in the last call."""
+        """The levels whose open block could have got counts in the last call, or opened."""
         self._source = SystemNoise() if source is None else source
         self._lineage = Lineage.current
         self._numbers = range(len(mechanism.levels))
@@ -154,8 +153,7 @@ class FigureMaker:
             spans = [self._span(number, after) for number in self._numbers]
             noises: list[list[Rows]] = [[] for _ in self._numbers]
             for group in self.mechanism.groups:
-                if any(len(spans[number].ends) or spans[number].stays_open for number in group):
-                    self._draw(group, spans, noises, made)
+                self._draw(group, spans, noises, made)
             self._count(counts, spans, noises, made)
             self.time = after
         return made
@@ -297,7 +295,7 @@ class FigureMaker:
         self, counts: Rows, spans: list[_Span], noises: list[list[Rows]], made: list[Made]
     ) -> None:
         """Make the figures of the blocks that end, and carry their counts up."""
-        sums = accumulate(counts.copy()) if len(counts) > 1 else counts
+        sums = np.cumsum(counts, axis=0) if len(counts) > 1 else counts
         nothing = np.zeros(self.width, dtype=np.int64)
 
         def counted(step: int) -> Rows:
@@ -331,9 +329,7 @@ class FigureMaker:
                 if carried is not nothing:
                     before.count += carried[own]
                 touched.add(number)
-            if not len(ends):  # then nothing is carried up
-                break
-            reached = int(ends[-1])
+            reached = int(ends[-1]) if len(ends) else self.time
         self.touched = frozenset(touched)
 
 

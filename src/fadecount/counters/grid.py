@@ -1,18 +1,24 @@
-"""Inputs as exact integers. Sums stay within a bound below which they (and the noise on top) are
-exact."""
+"""Inputs as exact integers, and sums as outputs.
+
+Without a resolution, inputs are integers and so are outputs. With ``resolution_bits = k``, inputs
+are reals in [0, 1]; each is rounded on its own onto the grid of ``2**-k``, so that two inputs that
+differ by at most 1 differ by at most ``2**k`` grid units, and outputs are floats on that grid. Sums
+stay within a bound below which they (and the noise on top) are exact.
+"""
 
 from __future__ import annotations
 
 import operator
-from dataclasses import dataclass
-from itertools import pairwise
+from dataclasses import dataclass, field
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
+from fadecount.checks import require_integer
 from fadecount.errors import InputError, SumOverflowError
 
+LARGEST_RESOLUTION = 20
 LARGEST_SUM = 1 << 62
 """The largest sum of whole numbers. It leaves room in int64 for noise."""
 _WIDE = 1 << 10
@@ -20,10 +26,31 @@ _WIDE = 1 << 10
 
 @dataclass(frozen=True, slots=True)
 class Grid:
-    """How inputs become integers for one count (``width`` None) or a vector of counts, and how
-    large a sum may get."""
+    """How inputs become integers, how integers become outputs, and how large a sum may get."""
 
+    resolution_bits: int | None
     width: int | None
+    bits: int = field(init=False)
+    plain: bool = field(init=False)
+    largest_sum: int = field(init=False)
+    """``LARGEST_SUM``; or half of 2**53, below which a float64 on the grid is exact, which leaves
+    room for noise too."""
+
+    def __post_init__(self) -> None:
+        if self.resolution_bits is not None:
+            remedy = "inputs are rounded to multiples of 2**-resolution_bits"
+            bits = require_integer(
+                "resolution_bits",
+                self.resolution_bits,
+                minimum=0,
+                maximum=LARGEST_RESOLUTION,
+                remedy=remedy,
+            )
+            object.__setattr__(self, "resolution_bits", bits)
+        object.__setattr__(self, "bits", self.resolution_bits or 0)
+        object.__setattr__(self, "plain", self.resolution_bits is None and self.width is None)
+        largest = LARGEST_SUM if self.resolution_bits is None else 1 << 52
+        object.__setattr__(self, "largest_sum", largest)
 
     def one(self, item: Any) -> Any:
         """One input as an int (scalar counter) or as an int64 array over the counts."""
@@ -52,14 +79,17 @@ class Grid:
         return self._numbers(array)
 
     def _numbers(self, array: NDArray[Any]) -> NDArray[np.int64]:
+        return self._integers(array) if self.resolution_bits is None else self._on_grid(array)
+
+    def _integers(self, array: NDArray[Any]) -> NDArray[np.int64]:
         if array.dtype == object:
             array = self._from_objects(array)
         if array.dtype.kind not in "iu":
             raise InputError(
-                f"input must be an integer, got {array.dtype.name}; count events, or whole units"
-                " of an amount"
+                f"input must be an integer, got {array.dtype.name}; count events, or set"
+                " resolution_bits for reals"
             )
-        if int(array.max()) > LARGEST_SUM or int(array.min()) < -LARGEST_SUM:
+        if int(array.max()) > self.largest_sum or int(array.min()) < -self.largest_sum:
             raise _too_large()
         return array.astype(np.int64, copy=False)
 
@@ -74,12 +104,26 @@ class Grid:
             plain = []
         if len(plain) != array.size:
             raise InputError(
-                "input must be an integer, got other objects; count events, or whole units of an"
-                " amount"
+                "input must be an integer, got other objects; count events, or set resolution_bits"
+                " for reals"
             )
-        if max(plain) > LARGEST_SUM or min(plain) < -LARGEST_SUM:
+        if max(plain) > self.largest_sum or min(plain) < -self.largest_sum:
             raise _too_large()
         return np.array(plain, dtype=np.int64).reshape(array.shape)
+
+    def _on_grid(self, array: NDArray[Any]) -> NDArray[np.int64]:
+        if array.dtype.kind not in "iuf":
+            raise InputError(
+                f"input must be a real number in [0, 1], got {array.dtype.name}; scale the inputs"
+                " first"
+            )
+        reals = array.astype(np.float64)
+        if not bool(np.all((reals >= 0.0) & (reals <= 1.0))):
+            raise InputError(
+                "input must be a real number in [0, 1], got one outside (or NaN); scale the inputs"
+                " first"
+            )
+        return np.rint(np.ldexp(reals, self.bits)).astype(np.int64)
 
     def running(
         self, total: Any, items: NDArray[np.int64], out: NDArray[np.int64]
@@ -89,30 +133,32 @@ class Grid:
         farthest = max(int(np.max(total)), -int(np.min(total))) + len(items) * max(
             int(items.max()), -int(items.min())
         )
-        if farthest > LARGEST_SUM:
+        if farthest > self.largest_sum:
             exact = np.cumsum(items.astype(object), axis=0) + np.asarray(total).astype(object)
-            if np.any(np.abs(exact) > LARGEST_SUM):
-                raise _sum_too_large()
-        out[:] = items
-        out[0] += total
-        return accumulate(out)
+            if np.any(np.abs(exact) > self.largest_sum):
+                raise _sum_too_large(self.largest_sum)
+        if self.width is None or self.width < _WIDE:
+            np.cumsum(items, axis=0, out=out)
+            out += total
+        else:  # row by row, while the last one is still in cache
+            for item, row in zip(items, out, strict=True):
+                total = np.add(total, item, out=row)
+        return out
 
     def require_exact(self, total: Any) -> None:
         """Refuse a sum outside the exact range. A sum of two numbers within 2**62 that wrapped in
         int64 is outside it too."""
         smallest, largest = (total, total) if self.width is None else (total.min(), total.max())
-        if largest > LARGEST_SUM or smallest < -LARGEST_SUM:
-            raise _sum_too_large()
+        if largest > self.largest_sum or smallest < -self.largest_sum:
+            raise _sum_too_large(self.largest_sum)
 
-
-def accumulate(rows: NDArray[np.int64]) -> NDArray[np.int64]:
-    """Turn some rows into their running sums, in place."""
-    if rows.ndim > 1 and rows.shape[1] >= _WIDE:  # while the last row is still in cache
-        for before, row in pairwise(rows):
-            row += before
-    else:
-        np.cumsum(rows, axis=0, out=rows)
-    return rows
+    def output(self, value: Any) -> Any:
+        """The released form of a noisy sum: the integer itself, or a float on the grid."""
+        if self.resolution_bits is None:
+            return value
+        if self.width is None and not np.ndim(value):
+            return float(value) / (1 << self.bits)
+        return np.ldexp(value, -self.bits)
 
 
 def add_up(sums: NDArray[np.int64], places: Any, counts: NDArray[np.int64]) -> None:
@@ -159,5 +205,8 @@ def _too_large() -> InputError:
     return InputError("input must be an integer within +-2**62; split it over several steps")
 
 
-def _sum_too_large() -> SumOverflowError:
-    return SumOverflowError("sum would pass +-2**62 and lose exactness; start a new counter")
+def _sum_too_large(bound: int) -> SumOverflowError:
+    exponent = bound.bit_length() - 1
+    return SumOverflowError(
+        f"sum would pass +-2**{exponent} and lose exactness; start a new counter"
+    )

@@ -19,12 +19,18 @@ class IntervalPath:
     schedule. All changes are made at the end of a call: a call that fails changes nothing.
     """
 
-    __slots__ = ("_schedule", "_source", "_width", "shown", "tails")
+    __slots__ = ("_bits", "_schedule", "_source", "_width", "shown", "tails")
 
     def __init__(
-        self, schedule: IntervalSchedule, source: NoiseSource, *, width: int | None
+        self,
+        schedule: IntervalSchedule,
+        source: NoiseSource,
+        *,
+        width: int | None,
+        resolution_bits: int,
     ) -> None:
-        self._schedule, self._source, self._width = schedule, source, width
+        self._schedule, self._source = schedule, source
+        self._width, self._bits = width, resolution_bits
         self.shown = 0
         self.tails: list[Any] = []
 
@@ -51,7 +57,7 @@ class IntervalPath:
         ]
 
     def _draw(self, number: int) -> Any:
-        law = law_of(self._schedule.budgets[number])
+        law = law_of(self._schedule.budgets[number], self._bits)
         assert law is not None  # budgets of intervals are finite
         if self._width is None:
             return self._source.one(law, number, 0, 0)

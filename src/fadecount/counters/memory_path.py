@@ -51,12 +51,14 @@ class MemoryPath:
         "shown",
     )
 
-    def __init__(self, memories: Memories, source: NoiseSource, *, width: int | None) -> None:
+    def __init__(
+        self, memories: Memories, source: NoiseSource, *, width: int | None, resolution_bits: int
+    ) -> None:
         self._memories = memories
         self._law = RoundedGaussian(memories.deviation)
         self._source = source
         self._width = width
-        self._down = memories.unit_bits
+        self._down = memories.unit_bits - resolution_bits
         self._half = 1 << self._down >> 1
         self._plan = (
             memories.kept,

@@ -27,6 +27,7 @@ from fadecount.checks import (
     require_horizon,
     require_integer,
     require_real,
+    require_resolution,
     require_whole,
     shaped,
 )
@@ -200,13 +201,13 @@ class Mechanism(ABC):
             budgets[name] = tuple(factor * each for each in value) if several else factor * value
         return dataclasses.replace(self, **budgets)
 
-    def for_mse(self, mse: float, *, horizon: int, continuous: bool = False) -> Self:
+    def for_mse(self, mse: float, *, horizon: int, resolution_bits: float = 0) -> Self:
         """The most private mechanism in this proportion of budgets whose mean squared error over
         the horizon is at most ``mse``: scaled by the smallest factor that meets it.
 
         With continuous noise the error falls as ``1 / factor**2``, which gives the starting point.
         Discrete noise has less variance, so bisection looks below it, down to the last bit;
-        rounding Gaussian noise adds a little. ``continuous`` is for the noise of the paper.
+        rounding Gaussian noise adds a little.
 
         >>> import fadecount as fc
         >>> round(fc.Gradual(1.0, exponent=2.0).for_mse(1000, horizon=10**6).epsilon, 4)
@@ -214,14 +215,14 @@ class Mechanism(ABC):
         """
         remedy = "it is a squared error in counts, such as 1000"
         mse = require_real("mse", mse, low=0.0, high=1e30, open_ends=True, remedy=remedy)
-        unit = self.mse(horizon, continuous=True)
+        unit = self.mse(horizon, resolution_bits=math.inf)
         if unit == 0.0:
             remedy = "outputs within the delay hold no noise to calibrate"
             raise bad_parameter("horizon", horizon, "greater than the delay", remedy)
 
         def meets(factor: float) -> bool:
             try:
-                return self.scaled(factor).mse(horizon, continuous=continuous) <= mse
+                return self.scaled(factor).mse(horizon, resolution_bits=resolution_bits) <= mse
             except ParameterError:
                 return False  # a factor outside the range of budgets is no answer
 
@@ -240,20 +241,25 @@ class Mechanism(ABC):
 
     # Error
     # --------------------------------------------------------------------------------------------
-    def variance(self, step: ArrayLike) -> float | NDArray[np.float64]:
+    def variance(
+        self, step: ArrayLike, *, resolution_bits: float = 0
+    ) -> float | NDArray[np.float64]:
         """The variance of the noise in the output of a step (from 1), in squared counts; scalar or
-        array."""
-        steps = require_step(step)
-        return shaped(self.noise.variance(self.shown(steps)), steps)
+        array.
 
-    def mse(self, horizon: int, *, continuous: bool = False) -> float:
+        ``resolution_bits`` is that of the counter; ``math.inf`` gives the continuous noise of the
+        paper.
+        """
+        steps, bits = require_step(step), require_resolution(resolution_bits)
+        return shaped(self.noise.variance(self.shown(steps), bits), steps)
+
+    def mse(self, horizon: int, *, resolution_bits: float = 0) -> float:
         """The mean squared error that the noise causes over the outputs ``1 .. horizon`` (the
-        delay's bias is not in it), or that the paper's ``continuous`` noise would cause."""
-        shown = int(self.shown(require_horizon(horizon)))
-        mean = self.noise.mean_variance(shown, continuous=continuous) if shown else 0.0
-        return mean * (shown / horizon)
+        delay's bias is not in it)."""
+        shown, bits = int(self.shown(require_horizon(horizon))), require_resolution(resolution_bits)
+        return self.noise.mean_variance(shown, bits) * (shown / horizon) if shown else 0.0
 
-    def window_variance(self, start: int, end: int) -> float:
+    def window_variance(self, start: int, end: int, *, resolution_bits: float = 0) -> float:
         """The variance of the noise in the difference of the outputs of two steps, ``start < end``;
         ``start`` may be 0.
 
@@ -267,7 +273,7 @@ class Mechanism(ABC):
         (157, 110)
         """
         first, last = (int(self.shown(each)) for each in require_window(start, end))
-        return self.noise.window_variance(first, last)
+        return self.noise.window_variance(first, last, require_resolution(resolution_bits))
 
     def window_interval(self, start: int, end: int, beta: float = 0.05) -> int:
         """How far the difference of the outputs of two steps is from the true one at most, except
@@ -299,21 +305,27 @@ class Mechanism(ABC):
         """
         return self.noise.half_widths(self.shown(starts), self.shown(ends), beta, copies)
 
-    def error_bound(self, step: int, beta: float, *, largest_input: float = 1) -> float:
+    def error_bound(
+        self, step: int, beta: float, *, largest_input: float = 1, resolution_bits: float = 0
+    ) -> float:
         """A bound on the error of one output that fails with probability at most ``beta``.
 
         With a delay the last ``delay`` inputs are missing from the output: ``largest_input`` bounds
-        each of them.
+        each of them. An input that is not on the grid of ``resolution_bits`` is rounded to it,
+        which adds up to half a grid step each.
         """
-        step = require_one_step(step)
-        noise = self.noise.farthest(int(self.shown(step)), require_beta(beta))
+        step, bits = require_one_step(step), require_resolution(resolution_bits)
+        noise = self.noise.farthest(int(self.shown(step)), require_beta(beta), bits)
         return noise + self._missing(step, largest_input)
 
-    def max_error_bound(self, horizon: int, beta: float, *, largest_input: float = 1) -> float:
+    def max_error_bound(
+        self, horizon: int, beta: float, *, largest_input: float = 1, resolution_bits: float = 0
+    ) -> float:
         """A bound on the errors of all outputs ``1 .. horizon`` that fails with probability at most
         ``beta`` (union bound)."""
-        each = require_beta(beta) / require_horizon(horizon)
-        noise = self.noise.farthest_ever(int(self.shown(horizon)), each)
+        horizon, bits = require_horizon(horizon), require_resolution(resolution_bits)
+        each = require_beta(beta) / horizon
+        noise = self.noise.farthest_ever(int(self.shown(horizon)), each, bits)
         return noise + self._missing(horizon, largest_input)
 
     def _missing(self, step: int, largest_input: float) -> float:

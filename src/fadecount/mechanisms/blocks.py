@@ -46,6 +46,7 @@ from fadecount.checks import (
     require_horizon,
     require_integer,
     require_real,
+    require_resolution,
     require_whole,
     shaped,
 )
@@ -381,22 +382,25 @@ class Blocks(Mechanism):
 
     # Error
     # --------------------------------------------------------------------------------------------
-    def figure_variance(self, level: int, stage: int = 0) -> float:
+    def figure_variance(self, level: int, stage: int = 0, *, resolution_bits: float = 0) -> float:
         """The variance of the noise in the figures of a level at one of its stages."""
-        return variance_of(self.stage(level, stage).epsilon)
+        return variance_of(self.stage(level, stage).epsilon, require_resolution(resolution_bits))
 
-    def variance(self, step: ArrayLike) -> float | NDArray[np.float64]:
+    def variance(
+        self, step: ArrayLike, *, resolution_bits: float = 0
+    ) -> float | NDArray[np.float64]:
         """The variance of the noise in the live total after a step; scalar or array."""
         steps = require_whole("step", step, minimum=1, remedy="the first step is step 1")
+        bits = require_resolution(resolution_bits)
         at = np.asarray(steps)
         total = np.zeros(at.shape)
         reached: Any = 0
         for level, stage in reversed(_pairs(self)):
             length, published = self.levels[level].length, self.levels[level].stages[stage]
             frontier = np.maximum(at - published.lag, 0) // length * length
-            total += (frontier - reached) // length * variance_of(published.epsilon)
+            total += (frontier - reached) // length * variance_of(published.epsilon, bits)
             reached = frontier
-        for smallest, level, _, gain in _ties(self):
+        for smallest, level, _, gain in _ties(self, bits):
             lag, finest = self.levels[smallest].lag, self.levels[smallest].length
             length = self.levels[level].length
             frontier = np.maximum(at - lag, 0) // finest * finest
@@ -417,18 +421,19 @@ class Blocks(Mechanism):
             frontier = mean_frontier(length, self.levels[level].stages[stage].lag, horizon)
             result[level][stage] += float((frontier - reached) / length)
             reached = frontier
-        for smallest, level, ratio, _ in _ties(self):
+        for smallest, level, ratio, _ in _ties(self, 0):
             finest = self.levels[smallest]
             part = mean_square_part(self.levels[level].length, finest.length, finest.lag, horizon)
             result[level][0] += float(part)
             result[level - 1][0] -= float(ratio * part)
         return tuple(map(tuple, result))
 
-    def mse(self, horizon: int, *, continuous: bool = False) -> float:
+    def mse(self, horizon: int, *, resolution_bits: float = 0) -> float:
         """The mean squared error of the live total over the steps ``1 .. horizon``, in closed form
-        (the bias of what is not published yet is not in it); see :meth:`Mechanism.mse`."""
+        (the bias of what is not published yet is not in it)."""
+        bits = require_resolution(resolution_bits)
         return math.fsum(
-            weight * variance_of(stage.epsilon, continuous=continuous)
+            weight * variance_of(stage.epsilon, bits)
             for level, weights in zip(self.levels, self.weights(horizon), strict=True)
             for stage, weight in zip(level.stages, weights, strict=True)
         )
@@ -464,17 +469,19 @@ class Blocks(Mechanism):
             raise bad_parameter("start", start, bound, f"such as {dates.frontier(0, first)}")
         return View(views_of(self, first, last, now, calendar=dates))
 
-    def window_variance(self, start: int, end: int, *, as_of: int | None = None) -> float:
+    def window_variance(
+        self, start: int, end: int, *, resolution_bits: float = 0, as_of: int | None = None
+    ) -> float:
         """The variance of the noise in the count of the steps ``start + 1 .. end``, from what is
         public after step ``as_of`` (``end`` if left out)."""
-        return self.view(start, end, as_of=as_of).variance()
+        return self.view(start, end, as_of=as_of).variance(require_resolution(resolution_bits))
 
     def window_interval(
         self, start: int, end: int, beta: float = 0.05, *, as_of: int | None = None
     ) -> int:
         """How far the count of a window may be from the true one at most, except with probability
         ``beta``; see :meth:`view`. Exact, and it costs no privacy."""
-        return self.view(start, end, as_of=as_of).half_width(require_beta(beta))
+        return int(self.view(start, end, as_of=as_of).half_width(require_beta(beta)))
 
     def figure_interval(
         self, level: int, stage: int = 0, beta: float = 0.05, *, copies: int = 1
@@ -484,15 +491,20 @@ class Blocks(Mechanism):
         noise = ((Fraction(1), self.stage(level, stage).epsilon, copies),)
         return int(quantile(noise, require_beta(beta)))
 
-    def error_bound(self, step: int, beta: float, *, largest_input: float = 1) -> float:
+    def error_bound(
+        self, step: int, beta: float, *, largest_input: float = 1, resolution_bits: float = 0
+    ) -> float:
         """A bound on the error of the live total after a step that fails with probability at most
         ``beta``: the exact quantile, and ``largest_input`` for each step not published yet."""
         at = require_integer("step", step, minimum=1, maximum=LONGEST, remedy="steps begin at 1")
         view = self.view(0, at)
+        bits = _grid_bits(resolution_bits)
         missing = (at - view.end) * _largest(largest_input)
-        return view.half_width(require_beta(beta)) + missing
+        return view.half_width(require_beta(beta), bits) + missing
 
-    def max_error_bound(self, horizon: int, beta: float, *, largest_input: float = 1) -> float:
+    def max_error_bound(
+        self, horizon: int, beta: float, *, largest_input: float = 1, resolution_bits: float = 0
+    ) -> float:
         """A bound on the errors of the live totals after all steps ``1 .. horizon`` that fails with
         probability at most ``beta``.
 
@@ -502,6 +514,7 @@ class Blocks(Mechanism):
         """
         horizon, pairs = require_horizon(horizon), _pairs(self)
         each = require_beta(beta) / horizon
+        unit = math.ldexp(1.0, -_grid_bits(resolution_bits))
         counts, scales = [], []
         for (level, stage), above in zip(pairs, [*pairs[1:], None], strict=True):
             length, published = self.levels[level].length, self.levels[level].stages[stage]
@@ -513,12 +526,13 @@ class Blocks(Mechanism):
                 if larger.tied and above[1] == 0:
                     most = min(most, larger.length // length // 2 + 2)
             counts.append(most + (self.levels[level].tied and stage == 0))
-            scales.append(scale_of(published.epsilon))
+            scales.append(scale_of(published.epsilon * unit, 0))
         ones = np.ones(len(counts))
         widest = chernoff(ones, np.array(scales), np.array(counts, dtype=np.float64), each)
+        bound = float(widest) * unit
         missing = min(horizon, self.levels[0].lag + self.levels[0].length - 1)
         roundings = 0.5 * sum(len(group) > 1 for group in self.groups)
-        return float(widest) + roundings + missing * _largest(largest_input)
+        return bound + roundings * unit + missing * _largest(largest_input)
 
     # As text
     # --------------------------------------------------------------------------------------------
@@ -552,6 +566,14 @@ def _level_from_fields(fields: Any) -> Level:
     if any(len(stage) != 2 or {*map(type, stage)} != {int} for stage in stages):
         raise TypeError("not stages")
     return Level.of_stages(fields["length"], stages, tied=fields["tied"])
+
+
+def _grid_bits(resolution_bits: float) -> int:
+    """The grid of real inputs; continuous noise has no figures to bound."""
+    bits = require_resolution(resolution_bits)
+    if math.isinf(bits):
+        raise bad_parameter("resolution_bits", bits, "an integer", "0 is the noise of counts")
+    return int(bits)
 
 
 def _largest(largest_input: float) -> float:
@@ -687,7 +709,7 @@ def _pairs(blocks: Blocks) -> tuple[tuple[int, int], ...]:
 
 
 @lru_cache(maxsize=64)
-def _ties(blocks: Blocks) -> tuple[tuple[int, int, int, float], ...]:
+def _ties(blocks: Blocks, bits: float) -> tuple[tuple[int, int, int, float], ...]:
     """For each tied level: the smallest level of its group, itself, how many children a block has,
     and its variance less that of the children."""
     ties = []
@@ -695,7 +717,7 @@ def _ties(blocks: Blocks) -> tuple[tuple[int, int, int, float], ...]:
         for level in group[1:]:
             above, below = blocks.levels[level], blocks.levels[level - 1]
             ratio = above.length // below.length
-            gain = variance_of(above.epsilon) - ratio * variance_of(below.epsilon)
+            gain = variance_of(above.epsilon, bits) - ratio * variance_of(below.epsilon, bits)
             ties.append((group[0], level, ratio, gain))
     return tuple(ties)
 

@@ -7,13 +7,14 @@ from fadecount.noise.gaussian import LARGEST_DEVIATION, SMALLEST_DEVIATION, Roun
 from fadecount.noise.generator import Lineage, require_lineage
 from fadecount.noise.keyed import KeyedNoise
 from fadecount.noise.laplace import LARGEST_SCALE, DiscreteLaplace
-from fadecount.noise.ratchet import KEY_BYTES, Ahead, Named, Ratchet
+from fadecount.noise.ratchet import KEY_BYTES, MOST_LISTED, Ahead, Listed, Named, Ratchet
 from fadecount.noise.source import Law, NoiseSource, SystemNoise
 
 __all__ = [
     "KEY_BYTES",
     "LARGEST_DEVIATION",
     "LARGEST_SCALE",
+    "MOST_LISTED",
     "SMALLEST_DEVIATION",
     "Ahead",
     "Chain",
@@ -22,6 +23,7 @@ __all__ = [
     "KeyedNoise",
     "Law",
     "Lineage",
+    "Listed",
     "Named",
     "NoiseSource",
     "Ratchet",

@@ -74,6 +74,17 @@ class SystemNoise:
             value: int = block.pop()
             return value
 
+    def several(self, law: Law, count: int) -> list[int]:
+        """Fresh variables of a single count, as a list of the caller's own."""
+        require_lineage(self._lineage)
+        block = self._singles.get(law, [])
+        if len(block) < count:
+            size = max(count, _PREFETCH)
+            block = self._singles[law] = fresh(law, np.empty(size, dtype=np.int64)).tolist()
+        draws = block[-count:]
+        del block[-count:]
+        return draws
+
     def many(
         self, law: Law, level: int, rounds: range, nodes: range, width: int
     ) -> NDArray[np.int64]:
