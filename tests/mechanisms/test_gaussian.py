@@ -278,7 +278,8 @@ def test_one_mu_gives_every_epsilon() -> None:
         assert FIXED.loss(age) == epsilon_at(mu, 1e-9)
         assert FIXED.loss(age, delta=1e-5) == epsilon_at(mu, 1e-5)
         assert FIXED.loss(age, delta=1e-9) == FIXED.loss(age)
-    assert np.shape(FIXED.mu([1, 2, 3])) == (3,)
+        assert FIXED.rho(age) == pytest.approx(mu**2 / 2)
+    assert np.shape(FIXED.rho([1, 2, 3])) == np.shape(FIXED.mu([1, 2, 3])) == (3,)
     refuse("delta", lambda: FIXED.loss(1, delta=0.0))
     refuse("delta", lambda: FIXED.loss(1, delta=0.9))
 

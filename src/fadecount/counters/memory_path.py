@@ -21,7 +21,6 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from fadecount.counters.grid import accumulate
 from fadecount.errors import SumOverflowError
 from fadecount.mechanisms import Memories
 from fadecount.mechanisms.memories import BLOCK, Memory
@@ -30,6 +29,9 @@ from fadecount.noise import NoiseSource, RoundedGaussian
 Rows = NDArray[Any]
 _FEW = 8
 _WIDE = 64
+_VERY_WIDE = 1 << 10
+_COLUMNS = 1 << 14
+_WIDE_BLOCK = 1 << 19
 
 
 class MemoryPath:
@@ -40,6 +42,7 @@ class MemoryPath:
     """
 
     __slots__ = (
+        "_bounds",
         "_down",
         "_half",
         "_law",
@@ -72,6 +75,7 @@ class MemoryPath:
         self.shown = 0
         zero: Any = 0 if width is None else np.zeros(width, dtype=np.int64)
         self._state: list[Any] = [zero] * memories.rows
+        self._bounds: list[int] | None = None  # of the state, where known
 
     @property
     def tails(self) -> list[Any]:
@@ -84,7 +88,7 @@ class MemoryPath:
 
     @tails.setter
     def tails(self, tails: list[Any]) -> None:
-        self._state = list(tails)
+        self._state, self._bounds = list(tails), None
 
     def step(self) -> Any:
         """The noise of the next step: an int, or an array over the counts (not to be written
@@ -125,7 +129,7 @@ class MemoryPath:
         """Add the noise of the next ``len(sums)`` steps, block by block. Writes nothing but
         ``sums`` if it fails."""
         width, before, done = self._width or 1, self._state, 0
-        limit = max(1, BLOCK // width)
+        limit = max(1, (BLOCK if width < _VERY_WIDE else _WIDE_BLOCK) // width)
         try:
             while done < len(sums):
                 count = min(limit, len(sums) - done)
@@ -138,7 +142,7 @@ class MemoryPath:
                 )
                 done += count
         except BaseException:
-            self._state = before
+            self._state, self._bounds = before, None
             raise
         self.shown += done
 
@@ -149,7 +153,9 @@ class MemoryPath:
         state = [np.reshape(np.asarray(row), (1, -1)) for row in self._state]
         last = None
         if not any(row.dtype == object for row in state):
-            last = self._fast(first, drawn, state, sums)
+            last = (self._wide if drawn.shape[1] >= _VERY_WIDE else self._fast)(
+                first, drawn, state, sums
+            )
         if last is None:
             return self._slow(first, drawn, sums)
         return [int(row[0]) if scalar else row for row in last]
@@ -160,7 +166,7 @@ class MemoryPath:
         plan = self._memories
         largest = max(int(drawn.max()), -int(drawn.min()))
         noise = np.empty_like(drawn)
-        values = accumulate(drawn.copy())
+        values = np.cumsum(drawn, axis=0)
         values += state[0]
         if largest >> 46 or _passes(values, plan.kept_limit_bits):
             return None
@@ -192,6 +198,74 @@ class MemoryPath:
         sums += noise
         return last
 
+    def _wide(self, first: int, drawn: Rows, state: list[Rows], sums: Rows) -> list[Rows] | None:
+        """A block of many counts, row by row, and some columns at a time, so that they stay in
+        cache."""
+        plan, factors = (
+            self._memories,
+            [memory.factors(first, len(drawn)) for memory in self._memories.memories],
+        )
+        bounds = self._bounded(first, drawn, factors, self._bounds) if self._bounds else None
+        bounds = bounds or self._bounded(
+            first, drawn, factors, [max(int(row.max()), -int(row.min())) for row in state]
+        )
+        if bounds is None:
+            self._bounds = None
+            return self._fast(first, drawn, state, sums)
+        after = [np.empty_like(row[0]) for row in state]
+        room, noise = np.empty((2, min(_COLUMNS, drawn.shape[1])), dtype=np.int64)
+        for start in range(0, drawn.shape[1], _COLUMNS):
+            columns = slice(start, start + _COLUMNS)
+            before, now = [row[0, columns] for row in state], [row[columns] for row in after]
+            part, out = room[: len(now[0])], noise[: len(now[0])]
+            for at, (row, summed) in enumerate(
+                zip(drawn[:, columns], sums[:, columns], strict=True)
+            ):
+                np.right_shift(before[0], plan.kept_dropped, out=out)
+                out *= plan.kept
+                out >>= plan.kept_down
+                np.add(before[0], row, out=now[0])
+                for memory, (grown, read), old, new in zip(
+                    plan.memories, factors, before[1:], now[1:], strict=True
+                ):
+                    np.right_shift(old, memory.dropped, out=part)
+                    part *= read[at]
+                    part >>= memory.down
+                    out += part
+                    if (first + at) % memory.epoch == 0:
+                        old = np.right_shift(old, memory.shift, out=new)
+                    np.multiply(row, grown[at], out=part)
+                    np.add(old, part, out=new)
+                out >>= 6
+                out += row
+                out += self._half
+                out >>= self._down
+                summed += out
+                before = now
+        self._bounds = bounds
+        return after
+
+    def _bounded(
+        self, first: int, drawn: Rows, factors: list[tuple[Rows, Rows]], bounds: list[int]
+    ) -> list[int] | None:
+        """Bounds of all numbers after a block, from bounds before it; None if one might pass its
+        limit on the way."""
+        plan, bounds = self._memories, list(bounds)
+        limits = [plan.kept_limit_bits, *(memory.limit_bits for memory in plan.memories)]
+        for at, row in enumerate(drawn):
+            largest = max(int(row.max()), -int(row.min()))
+            bounds[0] += largest
+            for place, (memory, (grown, _read)) in enumerate(
+                zip(plan.memories, factors, strict=True), 1
+            ):
+                ended = (first + at) % memory.epoch == 0
+                if ended:  # a floor may be further from 0 by one
+                    bounds[place] = (bounds[place] >> memory.shift) + 1
+                bounds[place] += largest * int(grown[at])
+            if any(bound >> bits for bound, bits in zip(bounds, limits, strict=True)):
+                return None
+        return bounds
+
     def _slow(self, first: int, drawn: Rows, sums: Rows) -> list[Any]:
         """A block in Python's integers, step by step."""
         before, noise = self._state, np.empty_like(drawn)
@@ -217,7 +291,7 @@ def _remember(memory: Memory, first: int, start: Rows, values: Rows) -> None:
     if epoch == 1:
         values += _halved(start, np.concatenate([nothing, values[:-1]]), memory.shift)
         return
-    accumulate(values)
+    np.cumsum(values, axis=0, out=values)
     begins = -first % epoch  # the first step of a new epoch in this block
     starts = np.arange(begins, count, epoch)
     before = values[starts - 1] if begins else np.concatenate([nothing, values[starts[1:] - 1]])

@@ -438,6 +438,20 @@ class Blocks(Mechanism):
             for stage, weight in zip(level.stages, weights, strict=True)
         )
 
+    def worst_step(self, horizon: int) -> tuple[int, float]:
+        """The step up to the horizon whose live total has the largest variance, and that variance.
+        Costs about 0.1 microseconds per step."""
+        remedy = "every step is looked at; max_error_bound covers longer horizons"
+        last = require_integer("horizon", horizon, minimum=1, maximum=1 << 28, remedy=remedy)
+        best, largest = 1, -1.0
+        for start in range(1, last + 1, _SCAN):
+            steps = np.arange(start, min(start + _SCAN, last + 1), dtype=np.int64)
+            variances = np.asarray(self.variance(steps))
+            at = int(np.argmax(variances))
+            if variances[at] > largest:
+                best, largest = int(steps[at]), float(variances[at])
+        return best, largest
+
     # Views
     # --------------------------------------------------------------------------------------------
     def view(
@@ -566,6 +580,9 @@ def _level_from_fields(fields: Any) -> Level:
     if any(len(stage) != 2 or {*map(type, stage)} != {int} for stage in stages):
         raise TypeError("not stages")
     return Level.of_stages(fields["length"], stages, tied=fields["tied"])
+
+
+_SCAN = 1 << 18
 
 
 def _grid_bits(resolution_bits: float) -> int:

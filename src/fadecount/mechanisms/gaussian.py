@@ -194,6 +194,12 @@ class Gaussian(Mechanism):
         ages = require_age(age)
         return shaped(self._mu(ages), ages)
 
+    def rho(self, age: ArrayLike) -> float | NDArray[np.float64]:
+        """The loss of an item of a given age as the ``rho`` of zero-concentrated differential
+        privacy: ``mu**2 / 2``."""
+        rho: float | NDArray[np.float64] = 0.5 * np.square(self.mu(age)) * _UP
+        return float(rho) if np.ndim(rho) == 0 else rho
+
     def _mu(self, age: Whole, size: float = 1.0) -> Number:
         memories, shown = self._memories, np.maximum(np.asarray(age) - self.delay, 0)
         length = size * np.sqrt(memories.response.loss_square(shown)) + memories.shift_bound(
