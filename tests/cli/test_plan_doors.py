@@ -11,7 +11,7 @@ import msgspec
 import pytest
 
 from fadecount.cli.main import main
-from fadecount.mechanisms import planned_unit
+from fadecount.mechanisms import Blocks, planned_unit, read_mechanism
 from fadecount.service.parsing import NewStream
 from fadecount.service.write_routes import _description
 
@@ -94,5 +94,15 @@ def accepted(chosen: Chosen, file: str, number: int) -> None:
         caps |= {"of": "person", "per": planned.per} if planned.per != "event" else {}
     body = {"name": "served", "tick": tick, "mechanism": plan, "unit": caps}
     served = _description(msgspec.convert(body, NewStream))
+    mechanism = read_mechanism(file)
+    if isinstance(mechanism, Blocks) and not chosen["amount"]:
+        pytest.importorskip("pyspark")
+        from fadecount.spark import Stream
+
+        about: dict[str, Any] = {"time": "at", "key": "page", "keys": ["a"], "tick": tick}
+        places = {"start": "2026-03-05" if tick == "7d" else "2026-03-01", "state": "s"}
+        about |= {**places, "secret_file": "k", "person": "who" if caps else ""}
+        on_spark = Stream(mechanism, unit=served.unit, planned=planned, **about)
+        assert on_spark.blocks == mechanism
     for age, loss in plan["plan"]["option"]["curve"].items():
         assert served.loss().at_age(int(age)).epsilon <= loss * (1 + 1e-9), (chosen, age)

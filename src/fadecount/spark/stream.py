@@ -16,7 +16,7 @@ from pyspark.sql import DataFrame, SparkSession
 
 from fadecount.durations import parse_duration
 from fadecount.errors import ParameterError, bad_parameter
-from fadecount.mechanisms import ANNOUNCED, Blocks, Discovery, Level
+from fadecount.mechanisms import ANNOUNCED, Blocks, Discovery, Level, PlannedUnit
 from fadecount.noise.keyed import require_secret
 from fadecount.streams.description import Description
 from fadecount.streams.discovery import DISCOVERED, HiddenKeys
@@ -36,7 +36,8 @@ class Stream:
     ``mechanism`` is the promise for one ``unit``: one event, or what one person does in a tick or
     a day (``person`` is the column of an id). Of the person's events under declared keys the first
     ones by time count, and only the person's own events decide. Ages of a unit count from its
-    start.
+    start. A mechanism of a plan for persons is used as it is: give ``planned``, the plan's unit
+    (``read_planned_unit``).
 
     With ``discovery`` keys that are not declared appear by themselves, in tables: the figures of a
     day hold those that enough persons brought. The unit is then one person's day, under at most
@@ -60,6 +61,7 @@ class Stream:
     person: str = ""
     unit: Unit = ONE_EVENT
     discovery: Discovery | None = None
+    planned: PlannedUnit | None = None
 
     def __post_init__(self) -> None:
         if not isinstance(self.mechanism, Blocks):
@@ -80,7 +82,7 @@ class Stream:
         ticks = Ticks(tick_seconds=parse_duration(self.tick, name="tick"), zone=self.zone)
         return Description(
             name=self.name,
-            mechanism=self.unit.scaled(self.mechanism),
+            mechanism=self.unit.scaled(self.mechanism, self.planned),
             ticks=ticks,
             unit=self.unit,
             hidden=None if self.discovery is None else HiddenKeys(discovery=self.discovery),
