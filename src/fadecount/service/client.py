@@ -23,7 +23,7 @@ from typing import Any, Concatenate, Generic, ParamSpec, Self, TypeVar, overload
 from urllib.parse import quote, urlsplit
 
 from fadecount.errors import FadecountError, bad_parameter, missing_extra
-from fadecount.mechanisms import Mechanism
+from fadecount.mechanisms import Discovery, Mechanism
 from fadecount.noise import unpredictable
 from fadecount.service.stream_info import (
     LevelInfo,
@@ -141,6 +141,8 @@ class _Calls(Generic[Http]):
         unit: Mapping[str, str | int] | None = None,
         group: str | None = None,
         group_loss: Mapping[str, float] | None = None,
+        discovery: Discovery | None = None,
+        other: str | None = None,
         retain: str | None = None,
     ) -> Steps[bool]:
         """Create a stream that begins with the current tick; False if it exists already with this
@@ -149,8 +151,9 @@ class _Calls(Generic[Http]):
         ``mechanism`` may be a plan's JSON; its tick must be the stream's. ``unit`` says who is
         protected, such as ``{"of": "person", "events": 3}``; by default one event. ``group`` names
         the streams that count the same people; the first one states their promise, such as
-        ``group_loss={"1h": 0.5, "1y": 4}``. ``retain`` is how long figures are kept, such as
-        ``90d``; by default for ever.
+        ``group_loss={"1h": 0.5, "1y": 4}``. ``discovery`` says how undeclared keys appear by
+        themselves; with ``other``, they count under that declared key too. ``retain`` is how long
+        figures are kept, such as ``90d``; by default for ever.
         """
         body = {
             "name": name,
@@ -163,6 +166,8 @@ class _Calls(Generic[Http]):
             "unit": unit,
             "group": group,
             "group_loss": None if group_loss is None else dict(group_loss),
+            "discovery": None if discovery is None else json.loads(discovery.to_json()),
+            "other": other,
             "retain": retain,
         }
         return not (yield from self._exchange("POST", "/v1/streams", body=_given(body)))["repeated"]

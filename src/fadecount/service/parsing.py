@@ -123,6 +123,13 @@ class NewStream(Struct, forbid_unknown_fields=True):
     keys: Keys | None = None
     zone: Text = "UTC"
     unit: NewUnit = NewUnit()
+    discovery: Annotated[
+        JsonObject | None,
+        Meta(description="how undeclared keys appear by themselves, as a plan file holds it"),
+    ] = None
+    other: Annotated[
+        Text | None, Meta(description="the declared key under which undeclared ones count too")
+    ] = None
     group: Annotated[
         Text | None, Meta(description="the streams that count the same people, with one promise")
     ] = None

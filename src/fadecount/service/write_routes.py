@@ -7,7 +7,7 @@ import asyncio
 import logging
 from collections.abc import Callable
 from concurrent.futures import Executor
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import partial
 from typing import TypeVar
 
@@ -18,6 +18,7 @@ from fadecount.durations import parse_duration
 from fadecount.errors import ParameterError
 from fadecount.mechanisms import (
     Blocks,
+    Discovery,
     Mechanism,
     planned_unit,
     require_planned_tick,
@@ -51,6 +52,7 @@ from fadecount.service.settings import Limits
 from fadecount.service.writer import BAD_RETENTION, Leader, Writer
 from fadecount.streams import Description, Group, Ticks, Unit
 from fadecount.streams.audit_log import AuditLogError, acting_as
+from fadecount.streams.discovery import HiddenKeys
 from fadecount.streams.store import check_retention
 
 LONGEST_DELAY = 1_000_000
@@ -70,6 +72,10 @@ _BAD_UNIT = (
     " most so many events"
 )
 _WRONG_UNIT = "unit must be the plan's: its tick or slot, and no more events, keys and amounts"
+_BAD_DISCOVERY = (
+    "discovery must be as a plan file holds it, for the same unit of one person's day or month, and"
+    " a mechanism of pure loss; other must be one of the declared keys"
+)
 _BAD_GROUP = (
     "group must be a name, and group_loss must hold ages such as 30d, or ever, with losses that do"
     " not fall"
@@ -156,7 +162,10 @@ async def create_stream(context: WriteContext, call: Call) -> Answer:
         new = parse(body, NewStream)
         if call.grant is not None:
             call.grant.require_stream(checked_text(new.name, "name"))
-        described, keys = _description(new), [ONLY_KEY] if new.keys is None else _keys(new.keys)
+        declared = [ONLY_KEY] if new.discovery is None else []
+        described, keys = _description(new), declared if new.keys is None else _keys(new.keys)
+        if new.other is not None and new.other not in keys:
+            raise bad_request("bad_discovery", _BAD_DISCOVERY)
         retain = _seconds(new.retain)
         with refusing("bad_retention", BAD_RETENTION):
             check_retention(described, retain)
@@ -189,9 +198,21 @@ def _description(new: NewStream) -> Description:
     with refusing("wrong_tick", _WRONG_TICK):
         require_planned_tick(mechanism, ticks.tick_seconds)
     with refusing("bad_stream", _BAD_STREAM):
-        return Description(
+        described = Description(
             name=new.name, mechanism=mechanism, ticks=ticks, unit=unit, group=_group(new)
         )
+    with refusing("bad_discovery", _BAD_DISCOVERY):
+        return replace(described, hidden=_hidden(new))
+
+
+def _hidden(new: NewStream) -> HiddenKeys | None:
+    if new.discovery is None:
+        if new.other is not None:
+            raise ParameterError("other must be given with a discovery")
+        return None
+    fields = {"fadecount": "discovery", "version": 1, **new.discovery}
+    discovery = Discovery.from_json(msgspec.json.encode(fields))
+    return HiddenKeys(discovery=discovery, other=new.other)
 
 
 def _group(new: NewStream) -> Group | None:

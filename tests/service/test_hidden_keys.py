@@ -1,0 +1,89 @@
+"""Streams over HTTP whose keys appear by themselves."""
+
+from __future__ import annotations
+
+import json
+
+import pytest
+
+import fadecount as fc
+from fadecount.service.client import ServiceError
+from tests.service.harness import Harness, Reply
+
+DISCOVERY = fc.Discovery("1d", ((0, 4096.0),), 1e-9)
+"""Keys of two persons appear, with exact counts."""
+DAYS = fc.Blocks(fc.Level(1, 4096.0), fc.Level(24, 4096.0))
+VARYING = ("date", "x-request-id")
+UNIT: dict[str, str | int] = {"of": "person", "per": "1d"}
+
+
+def read(harness: Harness, path: str) -> Reply:
+    return harness.request("GET", f"/v1/streams/pages/{path}", token=harness.admin)
+
+
+def send(harness: Harness, key: str, person: str) -> tuple[object, ...]:
+    """Send an event; all that its writer sees."""
+    sent = json.dumps({"person": person, "events": [{"key": key}]})
+    path, kind = "/v1/streams/pages/events", "application/json"
+    reply = harness.request("POST", path, sent, token=harness.admin, content_type=kind)
+    shown = {name: text for name, text in reply.headers.items() if name not in VARYING}
+    return reply.status, reply.body, *sorted(shown.items())
+
+
+def test_undeclared_keys_are_taken_alike_and_appear(harness: Harness) -> None:
+    with harness.client() as client:
+        assert client.create(
+            "pages", tick="1h", mechanism=DAYS, keys=["/"], unit=UNIT, discovery=DISCOVERY
+        )
+        answers = {
+            send(harness, key, person)
+            for key, person in (("/", "a"), ("/new", "b"), ("/new", "c"), ("/secret", "d"))
+        }
+        assert len(answers) == 1
+        unseen = harness.request("GET", "/v1/streams/pages/figures?key=/never", token=harness.admin)
+        hidden = harness.request(
+            "GET", "/v1/streams/pages/figures?key=/secret", token=harness.admin
+        )
+        assert (unseen.status, unseen.body) == (hidden.status, hidden.body)
+        harness.close_tick(48, name="pages")
+        assert b"/secret" not in read(harness, "top").body
+        found = client.create(
+            "pages", tick="1h", mechanism=DAYS, keys=["/"], unit=UNIT, discovery=DISCOVERY
+        )
+        assert not found
+    rows = read(harness, "figures.csv").body
+    assert b"/new,2,2,2," in rows and b"/secret" not in rows
+
+
+@pytest.mark.parametrize(
+    "wrong",
+    [
+        {"unit": {"of": "event"}},
+        {"unit": {"of": "person", "per": "1d", "keys": 2}},
+        {"discovery": {"per": "1d"}},
+        {"discovery": {"per": "1d", "stages": [[0, 1.5]], "delta": 1e-9, "keys": 1}},
+        {"other": "absent"},
+        {"discovery": None, "other": "/"},
+    ],
+)
+def test_what_would_break_the_promise_is_refused(
+    harness: Harness, wrong: dict[str, object]
+) -> None:
+    fields = {
+        "name": "pages",
+        "tick": "1h",
+        "mechanism": {
+            "kind": "blocks",
+            "levels": [{"length": 1, "stages": [[0, 500000]], "tied": False}],
+        },
+        "keys": ["/"],
+        "unit": UNIT,
+        "discovery": {"per": "1d", "stages": [[0, 1000000]], "delta": 1e-9, "keys": 1},
+    }
+    body = json.dumps({**fields, **wrong})
+    reply = harness.request(
+        "POST", "/v1/streams", body, token=harness.admin, content_type="application/json"
+    )
+    assert reply.status == 400 and reply.json()["code"] == "bad_discovery"
+    with harness.client() as client, pytest.raises(ServiceError):
+        client.stream("pages")
