@@ -148,7 +148,8 @@ class Visit:
             "#stream:not([hidden]) #fading-chart svg path.line", state="attached"
         )
         self.page.wait_for_function(
-            "() => /[0-9]/.test(document.querySelector('#first .value').textContent)"
+            "() => [...document.querySelectorAll('#first .value, #last-part .value, #total-part"
+            " .value')].some((each) => /[0-9]/.test(each.textContent))"
         )
         return self.page
 

@@ -295,6 +295,10 @@ def test_streams_of_a_group_keep_its_promise_over_http(harness: Harness) -> None
         assert client.create("trips", tick="1m", mechanism=small, group="riders")
         curve = [{"age_seconds": 3600, "loss": 0.8}, {"age_seconds": None, "loss": 1.0}]
         about = {"name": "riders", "unit": "one event", "curve": curve, "delta": None}
+        about["text"] = (
+            "riders: at most 0.8 up to 1 hour, 1 later for one event, by all streams of the group"
+            " together"
+        )
         assert client.stream("trips").group == about
         assert client.stream("doors").group is None
         wrong: dict[str, Any]
