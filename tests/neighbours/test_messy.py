@@ -9,7 +9,7 @@ import pytest
 
 from tests.neighbours import messy
 
-PAIRS = 400
+PAIRS = 150
 GOOD = b"2026-03-01T10:00:00Z,a,1,p\n"
 
 
