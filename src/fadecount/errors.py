@@ -82,6 +82,10 @@ class ClockError(FadecountError):
     was released."""
 
 
+class FullError(FadecountError):
+    """One day brought more hidden keys than a stream takes. It stops."""
+
+
 class CheckpointError(FadecountError):
     """A checkpoint belongs to another stream than the one asked for. Nothing was released."""
 

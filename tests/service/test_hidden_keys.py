@@ -3,11 +3,16 @@
 from __future__ import annotations
 
 import json
+from functools import partial
+from typing import Any
 
 import pytest
 
 import fadecount as fc
+from fadecount.service import write_routes
 from fadecount.service.client import ServiceError
+from fadecount.streams import inputs
+from fadecount.streams.discovery import HiddenKeys
 from tests.service.harness import Harness, Reply
 
 DISCOVERY = fc.Discovery("1d", ((0, 4096.0),), 1e-9)
@@ -21,13 +26,13 @@ def read(harness: Harness, path: str) -> Reply:
     return harness.request("GET", f"/v1/streams/pages/{path}", token=harness.admin)
 
 
-def send(harness: Harness, key: str, person: str) -> tuple[object, ...]:
+def send(harness: Harness, key: str, person: str) -> tuple[int, Any, Any]:
     """Send an event; all that its writer sees."""
     sent = json.dumps({"person": person, "events": [{"key": key}]})
     path, kind = "/v1/streams/pages/events", "application/json"
     reply = harness.request("POST", path, sent, token=harness.admin, content_type=kind)
     shown = {name: text for name, text in reply.headers.items() if name not in VARYING}
-    return reply.status, reply.body, *sorted(shown.items())
+    return reply.status, reply.body, tuple(sorted(shown.items()))
 
 
 def test_undeclared_keys_are_taken_alike_and_appear(harness: Harness) -> None:
@@ -53,6 +58,22 @@ def test_undeclared_keys_are_taken_alike_and_appear(harness: Harness) -> None:
         assert not found
     rows = read(harness, "figures.csv").body
     assert b"/new,2,2,2," in rows and b"/secret" not in rows
+
+
+def test_too_many_keys_stop_their_stream_only(
+    harness: Harness, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(inputs, "FOLD_BYTES", 10)
+    monkeypatch.setattr(write_routes, "HiddenKeys", partial(HiddenKeys, most=2))
+    with harness.client() as client:
+        client.create("pages", tick="1h", mechanism=DAYS, unit=UNIT, discovery=DISCOVERY)
+        answers = [send(harness, f"/{each}", f"person {each}")[0] for each in range(20)]
+        assert answers == sorted(answers) and {*answers} == {answers[0], 503} and answers[0] < 300
+        refused = {send(harness, key, "x") for key in ("/0", "/new")}
+        assert [status for status, *_ in refused] == [503]
+        assert client.stream("pages").state == "refused"
+        harness.close_tick(3)
+        client.add("doors", {"a": 1})
 
 
 @pytest.mark.parametrize(

@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 import fadecount as fc
-from fadecount.errors import InputError, ParameterError, StoreError
+from fadecount.errors import FullError, InputError, ParameterError, StoreError
 from fadecount.streams import Batch, Description, Reader, Sealed, Stream, Unit, inputs, sqlite
 from fadecount.streams.audit_log import AuditLog
 from fadecount.streams.backup import make_backup
@@ -233,11 +233,23 @@ class TestTheOpenDay:
             for person in range(4):
                 bring(stream, f"{person}", [person])
             for _ in range(2):
-                with pytest.raises(StoreError, match="at most 3; the stream stops"):
+                with pytest.raises(FullError, match="at most 3; the stream stops"):
                     stream.close_through(FIRST + 23)
-            monkeypatch.setattr(inputs, "FOLD_BYTES", 10)
-            with pytest.raises(StoreError, match="at most 3; the stream stops"):
-                store.intake("pages").add({"4": 1}, person="x")
+
+    def test_a_full_table_tells_nobody_which_keys_are_new(
+        self, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        """The request that brings one key too many is taken like any other; then none is."""
+        monkeypatch.setattr(inputs, "FOLD_BYTES", 10)
+        with SQLiteBackend(tmp_path).open() as store:
+            stream = create(store, describe(most=3))
+            with pytest.raises(FullError):
+                for person in range(20):  # rows are joined from time to time
+                    bring(stream, f"{person}", [person])
+            assert person > 3
+            for key in ("0", "new"):
+                with pytest.raises(FullError, match="at most 3; the stream stops"):
+                    stream.add({key: 1}, person="x")
 
     def test_a_sample_is_fixed_for_the_day(self, backend: Backend) -> None:
         with backend.open(noise=ScriptedNoise([40], [0])) as store:  # type: ignore[arg-type]

@@ -24,6 +24,7 @@ from fadecount.errors import (
     ClockError,
     FadecountError,
     FenceError,
+    FullError,
     InputError,
     LockedError,
     ParameterError,
@@ -70,6 +71,7 @@ WAITING_BYTES = 16 << 10
 """What a request that waits takes in memory beside its events, about."""
 
 BAD_RETENTION = "retain must be a length of time, such as 90d: a tick or more; null keeps all"
+NOT_IN_ORDER = "the stream is not in order; the operator's log says why"
 
 Sent = tuple[SentEvents, str | None]
 """Events as they were sent, and the id of their batch."""
@@ -212,7 +214,7 @@ class Leader:
             detail = "the stream has had all the ticks that its mechanism was made for"
             raise Problem(409, "ended", detail)
         if halted == "refused":
-            raise unavailable("the stream is not in order; the operator's log says why")
+            raise unavailable(NOT_IN_ORDER)
 
     def has(self, name: str) -> bool:
         """Whether there is such a stream."""
@@ -344,6 +346,10 @@ class Leader:
     def _not_accepted(self, name: str, error: FadecountError) -> Problem:
         if isinstance(error, ClockError):
             return unavailable("the stream is catching up with the clock; send it again")
+        if isinstance(error, FullError):
+            log.error("stream %s cannot go on: %s", name, error)
+            self._halt(name, "refused")
+            return unavailable(NOT_IN_ORDER)
         self._intakes.pop(name, None)  # another process has deleted it
         return not_found()
 
@@ -394,7 +400,7 @@ class Leader:
 
     def _halt(self, name: str, reason: str) -> None:
         self._halted[name] = reason
-        del self._streams[name]
+        self._streams.pop(name, None)
 
     def _resume(self, now: float) -> None:
         """Go on with streams for which the clock is right again."""

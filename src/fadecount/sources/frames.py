@@ -59,6 +59,7 @@ from fadecount.streams.inputs import Noted, person_digest
 from fadecount.streams.ticks import Ticks
 
 ROWS_PER_BLOCK = 500_000
+MOST_PAIRS = 1 << 62
 
 
 def read_csv(
@@ -295,10 +296,13 @@ def _keys_of(rows: pl.DataFrame, options: SourceOptions) -> npt.NDArray[np.int64
 
 
 def _pairs(first: npt.NDArray[np.int64], second: npt.NDArray[np.int64]) -> npt.NDArray[np.int64]:
-    """One number for each pair of two, none of them so large that the product wraps."""
+    """One number for each pair of two, from 0. The second ones are not negative."""
     if not len(first):
         return first
-    pairs: npt.NDArray[np.int64] = (first - first.min()) * (int(second.max()) + 1) + second
+    first, width = first - first.min(), int(second.max()) + 1
+    if (int(first.max()) + 1) * width > MOST_PAIRS:  # times far apart: they would wrap
+        _, first = np.unique(first, return_inverse=True)
+    pairs: npt.NDArray[np.int64] = first * width + second
     return pairs
 
 

@@ -14,7 +14,7 @@ from collections.abc import Iterable
 
 import numpy as np
 
-from fadecount.errors import StoreError
+from fadecount.errors import FullError
 from fadecount.noise import Chain, NoiseSource, SystemNoise
 from fadecount.streams.database import Database
 from fadecount.streams.discovery import (
@@ -66,9 +66,9 @@ def drawn(
     return figures
 
 
-def full(hidden: HiddenKeys) -> StoreError:
+def full(hidden: HiddenKeys) -> FullError:
     """The incident that stops a stream."""
-    return StoreError(
+    return FullError(
         f"hidden keys of one day must be at most {hidden.most:,}; the stream stops: find out who"
         " sends ever new keys, then go on with a new stream and a smaller sample"
     )

@@ -118,6 +118,7 @@ class Intake:
         self._unjoined = 0
         self._joined = FOLD_BYTES
         """Sizes of the rows of hidden keys: those since they were joined, and of the joined one."""
+        self._full = False
 
     def _read_positions(self) -> dict[str, int]:
         return {key: at for at, key in enumerate(read_keys(self._database, self._id))}
@@ -303,6 +304,8 @@ class Intake:
             tick, width = self._require_open(wanted.not_before)
         except (ClockError, ParameterError) as error:
             return error
+        if self._full and self._description.hidden is not None:
+            return full(self._description.hidden)
         if width != len(self.positions):  # a key that was hidden so far may be declared now
             self.positions = self._read_positions()
         fresh = self._remember([each.id for each in wanted.events], tick)
@@ -449,8 +452,8 @@ class Intake:
         joined = take_hidden(*place, block + 1).get(block, {})
         for key in without:
             joined.pop(key, None)
-        if len(joined) > hidden.most:
-            raise full(hidden)
+        # what brings one key too many is stored; then everything is refused, whatever its key is
+        self._full = len(joined) > hidden.most
         self._unjoined, self._joined = 0, max(FOLD_BYTES, hide(*place, block, joined))
 
     def _capped(
