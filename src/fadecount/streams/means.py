@@ -35,8 +35,8 @@ def means(sums: Published, counts: Published, per: str, **range_: Any) -> Means:
     """The mean amount of each slot and key. ``sums`` adds up the amounts of events, ``counts``
     counts the same events under the same keys; ``range_`` is that of :meth:`Published.figures`.
 
-    Where even the upper end of the number of events is below 1, nothing is known: from 0 to the
-    unit's amount.
+    Where even the upper end of the number of events is below 1, or that of the sum below 0, nothing
+    is known: from 0 to the unit's amount.
     """
     if sums.keys != counts.keys:
         remedy = "count the same events under the same keys"
@@ -51,9 +51,9 @@ def means(sums: Published, counts: Published, per: str, **range_: Any) -> Means:
         )
     most = float(sums.description.unit.amount)
     low = np.maximum(total.low, 0) / np.maximum(number.high, 1)
-    high = np.maximum(total.high, 0) / np.maximum(number.low, 1)
+    high = total.high / np.maximum(number.low, 1)
     low, high = np.minimum(low, most), np.minimum(high, most)
-    unknown = number.high < 1
+    unknown = (number.high < 1) | (total.high < 0)
     low[unknown], high[unknown] = 0.0, most
     values = np.clip(total.values / np.maximum(number.values, 1), low, high)
     return Means(figures=number, values=values, low=low, high=high)
