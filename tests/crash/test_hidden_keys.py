@@ -6,15 +6,17 @@ from __future__ import annotations
 
 import os
 import signal
-from pathlib import Path
 
 import pytest
 from campaigns.crash.worker import Killer
 
 from fadecount.streams.discovery import unpacked
 from fadecount.streams.figures import read_key_figures
-from tests.streams.backends import SQLiteBackend
+from tests.streams.backends import Backend
+from tests.streams.conftest import backend, postgres_url
 from tests.streams.hidden_keys import FIRST, ScriptedNoise, bring, create, shown
+
+__all__ = ["backend", "postgres_url"]
 
 COMMITTED = ("committed", "fence written", "fence synced", "fenced", "before publish", "published")
 STEPS = (
@@ -30,7 +32,7 @@ def noise_of(process: int) -> ScriptedNoise:
     return ScriptedNoise([30 + process, 30, -40, -40], [process, 0, 20 + process, 0])
 
 
-def killed(backend: SQLiteBackend, step: str, passing: int) -> bool:
+def killed(backend: Backend, step: str, passing: int) -> bool:
     """Whether a process that brings keys and closes the day, was killed at a step."""
     child = os.fork()
     if not child:
@@ -49,8 +51,7 @@ def killed(backend: SQLiteBackend, step: str, passing: int) -> bool:
 
 
 @pytest.mark.parametrize("step", STEPS)
-def test_a_day_is_drawn_once(tmp_path: Path, step: str) -> None:
-    backend = SQLiteBackend(tmp_path)
+def test_a_day_is_drawn_once(backend: Backend, step: str) -> None:
     with backend.open(noise=noise_of(1)) as store:  # type: ignore[arg-type]
         stream = create(store)
         for name, persons in (("a", range(3)), ("b", range(3, 5)), ("c", [5, 6]), ("d", [7])):
