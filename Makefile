@@ -137,6 +137,9 @@ attack: $(VENV)/test ## clients without a token attack the service for a minute 
 site: $(VENV)/test ## thirty days of a small website: errors of its figures, and which pages appear
 	$(BIN)/python -m campaigns.service.site $(SITE)
 
+key-times: $(VENV)/test ## do answers take longer for hidden keys than for new ones?; sizes: TIMES=
+	$(BIN)/python -m campaigns.service.key_times $(TIMES)
+
 strangers: $(VENV)/test ## a million visits with random pages, agents and addresses: memory must stay flat; sizes: STRANGERS=
 	$(BIN)/python -m campaigns.service.strangers $(STRANGERS)
 

@@ -10,7 +10,17 @@ import pytest
 
 import fadecount as fc
 from fadecount.errors import FullError, InputError, ParameterError, StoreError
-from fadecount.streams import Batch, Description, Reader, Sealed, Stream, Unit, inputs, sqlite
+from fadecount.streams import (
+    Batch,
+    Description,
+    Reader,
+    Sealed,
+    Stream,
+    Ticks,
+    Unit,
+    inputs,
+    sqlite,
+)
 from fadecount.streams.audit_log import AuditLog
 from fadecount.streams.backup import make_backup
 from fadecount.streams.discovery import DISCOVERED, HiddenKeys, packed, unpacked
@@ -309,18 +319,55 @@ class TestRefusals:
 
 class TestLoss:
     def test_the_larger_of_both_or_their_sum(self) -> None:
-        """Hours at 0.25, days at 0.75 in all; hidden keys at 1, then 3."""
+        """Hours at 0.25, days at 0.75 in all; hidden keys at 1, then 3, from the day's end on."""
         alone, both = describe().loss(), describe(other="other").loss()
-        assert [alone.at_age(age).epsilon for age in (0, 29, 30)] == [1.0, 1.0, 3.0]
-        assert [both.at_age(age).epsilon for age in (0, 29, 30)] == [2.0, 2.0, 4.0]
+        ages = (0, 22, 23, 52, 53)
+        assert [alone.at_age(age).epsilon for age in ages] == [1.0, 1.0, 1.0, 1.0, 3.0]
+        assert [both.at_age(age).epsilon for age in ages] == [1.0, 1.0, 2.0, 2.0, 4.0]
         small = describe(discovery=fc.Discovery("1d", ((30, 0.5), (40, 3.0)), 1e-9)).loss()
-        assert [small.at_age(age).epsilon for age in (0, 30, 40)] == [1.0, 1.0, 3.0]
+        assert [small.at_age(age).epsilon for age in (0, 53, 62, 63)] == [1.0, 1.0, 1.0, 3.0]
+
+    def test_the_loss_grows_in_the_tick_that_shows_more(self, backend: Backend) -> None:
+        """By what is public of the first day after each tick; its first tick has that age then."""
+        described = describe(other="other")
+        loss, ages, seen = described.loss(), [], set[int]()
+        with backend.open(noise=ScriptedNoise([0], [0])) as store:  # type: ignore[arg-type]
+            stream = create(store, described, ["other"])
+            bring(stream, "a", range(30))
+            for age in range(60):
+                stream.close_through(FIRST + age)
+                new = {stage for *_, stage, _ in published(backend)} - seen
+                ages += [age] * len(new)
+                seen |= new
+        grown = [age for age in range(1, 60) if loss.at_age(age - 1) != loss.at_age(age)]
+        assert ages == grown == [23, 53]
+
+    @pytest.mark.parametrize("per", ["1d", "1mo"])
+    @pytest.mark.parametrize("zone", ["UTC", "Pacific/Apia", "Antarctica/Casey", "Asia/Manila"])
+    @pytest.mark.parametrize("seconds", [3600, 86400])
+    def test_no_slot_ends_earlier_than_stated(self, per: str, zone: str, seconds: int) -> None:
+        """Days were left out in Apia (2011) and in Manila (1844)."""
+        described = Description(
+            name="pages",
+            mechanism=fc.Blocks(fc.Level(1, 1.0)),
+            ticks=Ticks(tick_seconds=seconds, zone=zone),
+            unit=Unit(of="person", per=per),
+            hidden=HiddenKeys(discovery=replace(DISCOVERY, per=per)),
+        )
+        tick, most = -4_000_000_000 // seconds, 5_000_000_000 // seconds
+        shortest = []
+        while tick < most:
+            slot = described.ticks_of(described.block_of(tick))
+            shortest.append(len(slot) - 1)
+            tick = slot.stop + (0 if per == "1mo" else 17 * len(slot))
+        assert min(shortest) >= described.open_ticks
+        assert zone != "UTC" or min(shortest) == described.open_ticks
 
     def test_several_keys_days_and_histories(self) -> None:
         keys = describe(keys=4, discovery=replace(DISCOVERY, keys=4)).loss()
-        assert keys.at_age(30).epsilon == 12.0
+        assert keys.at_age(53).epsilon == 12.0
         loss = describe().loss(forks=(100,), steps=100)
-        assert loss.at_age(30).epsilon == 6.0 and loss.delta == 2e-9
+        assert loss.at_age(53).epsilon == 6.0 and loss.delta == 2e-9
         assert "except with a chance of 2e-09 a day" in loss.exception
         person = (
             describe()

@@ -214,12 +214,13 @@ def _capped(
     """The sums per place of the rows that count, by the rule of :class:`People`: of each person and
     tick (or day) the first ones in the order of the file, under the first keys. A stable sort puts
     the rows of each together."""
-    rows = table.drop("id").collect(engine="streaming")
+    numbered = pl.col("^(name|text)$").cast(pl.Categorical)  # less memory than texts
+    rows = table.drop("id").with_columns(numbered).collect(engine="streaming")
     report.rows_read += rows.height
     bad = pl.col("place") <= LAST_BAD
     for place, count in rows.filter(bad)["place"].value_counts().rows():
         report.skipped[Reason(place - FIRST_BAD)] += count
-    rows = rows.filter(~bad).with_columns(pl.col("name").cast(pl.Categorical))
+    rows = rows.filter(~bad)
     ticks = (rows["place"] // options.width).to_numpy()
     blocks = options.unit.blocks_of(options.ticks, ticks)
 
@@ -242,6 +243,7 @@ def _capped(
     if several:  # under a hidden key a person counts once
         counts &= (number == 0) | (keys_of < len(options.keys))
         counts &= _ranks(whose, keys_of, number) < options.keys_per_person
+    del ticks, whose  # they are as long as the file
     report.rows_dropped += int(np.count_nonzero(~counts))
 
     def in_block(block: int) -> dict[Noted, int]:
@@ -261,23 +263,27 @@ def _capped(
         return noted
 
     people.counted_in_bulk = in_block
-    kept, amount, most = rows.drop("name").filter(counts), pl.col("amount"), options.max_amount
+    kept = rows.lazy().drop("name").with_columns(block=pl.Series(blocks)).filter(pl.Series(counts))
     if options.discover:
-        kept = _hidden(kept.with_columns(pl.Series("block", blocks[counts])), options, people)
-    report.rows_cut += kept.select((amount > most).sum()).item()
-    return kept.group_by("place").agg(amount.clip(upper_bound=most).sum()).sort("place")
+        kept = _hidden(kept, options, people)
+    amount, most = pl.col("amount"), options.max_amount
+    wanted = (amount.clip(upper_bound=most).sum(), (amount > most).sum().alias("cut"))
+    sums = kept.group_by("place").agg(*wanted).sort("place").collect(engine="streaming")
+    report.rows_cut += int(sums["cut"].sum())
+    return sums
 
 
-def _hidden(rows: pl.DataFrame, options: SourceOptions, people: People) -> pl.DataFrame:
+def _hidden(rows: pl.LazyFrame, options: SourceOptions, people: People) -> pl.LazyFrame:
     """Note the hidden keys of rows that count, of distinct persons, and return the others; or all,
     the hidden ones under ``other``."""
     hidden = pl.col("text").is_not_null()
     tick = pl.col("place") // options.width
-    found = rows.lazy().filter(hidden).group_by("block", "text")
-    keys = found.agg(pl.len(), tick.min().alias("first"), tick.max().alias("last")).collect()
-    for some in keys.partition_by("block"):
-        first, last = cast("tuple[int, int]", (some["first"].min(), some["last"].max()))
-        people.hide(first, last, some["text"].to_list(), some["len"].to_list())
+    found = rows.filter(hidden)
+    spans = found.group_by("block").agg(tick.min().alias("first"), tick.max().alias("last"))
+    keys = found.group_by("block", "text").len().collect().partition_by("block", as_dict=True)
+    for block, first, last in spans.collect().rows():
+        some = keys.pop((block,))
+        people.hide(first, last, some["text"].cast(pl.String).to_list(), some["len"].to_list())
     if options.other is None:
         return rows.filter(~hidden)
     step = len(options.keys) - options.keys.index(options.other)
@@ -290,7 +296,7 @@ def _keys_of(rows: pl.DataFrame, options: SourceOptions) -> npt.NDArray[np.int64
     keys: npt.NDArray[np.int64] = (rows["place"] % options.width).to_numpy().astype(np.int64)
     if not options.discover:
         return keys
-    texts = rows["text"].cast(pl.Categorical).to_physical().fill_null(0).to_numpy()
+    texts = rows["text"].to_physical().fill_null(0).to_numpy()
     keys += texts  # a hidden key has the place behind the declared ones
     return keys
 

@@ -124,7 +124,18 @@ class Description:
             forks=forks,
             steps=steps,
             hidden=self.hidden,
+            open_ticks=self.open_ticks,
         )
+
+    @property
+    def open_ticks(self) -> int:
+        """So many ticks or more after the first tick of a unit's slot the last one ends the slot,
+        whatever the rules of the zone will be: two offsets are less than two days apart."""
+        length = self.unit.length
+        seconds = 0 if length is None else length.seconds or 28 * DAY * length.months
+        if self.ticks.zone != "UTC":
+            seconds -= 2 * DAY
+        return max(0, seconds // self.ticks.tick_seconds - 1)
 
     @property
     def sensitivity(self) -> int:

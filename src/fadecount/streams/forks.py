@@ -56,7 +56,8 @@ class StreamLoss:
 
     Under each of its keys a unit is counted as declared or as ``hidden``, so it loses the larger of
     both; under a hidden key that also counts in ``other``, their sum. With hidden keys the loss may
-    be larger with the chance :attr:`delta`.
+    be larger with the chance :attr:`delta`. Nothing is shown of a hidden key before its slot ends,
+    which is ``open_ticks`` ticks or more after its first.
 
     >>> import fadecount as fc
     >>> fading = fc.Gradual(epsilon=0.125)
@@ -71,6 +72,7 @@ class StreamLoss:
     forks: Forks = ()
     steps: int = 0
     hidden: HiddenKeys | None = None
+    open_ticks: int = 0
 
     @property
     def delta(self) -> float | None:
@@ -106,8 +108,8 @@ class StreamLoss:
         return self._total(max(ends) - step, len(ends))
 
     def at_age(self, age: int, *, due: int | None = None) -> Loss:
-        """The loss of a unit of that age in ticks, at any position in the stream, over all
-        histories.
+        """The loss of a unit of that age in ticks (since the first tick of its slot), at any
+        position in the stream, over all histories.
 
         The age is counted up to step ``due``, the last one that is over by the clock (by default
         the last one published). Releases that are ahead of it, here or in another history, make the
@@ -115,7 +117,7 @@ class StreamLoss:
         """
         oldest = min(age + self.ahead(due), LONGEST)
         if self.hidden is not None:
-            return self._total(np.array([oldest]), self.histories)
+            return self._total(np.array([oldest]), self.histories, open_ticks=self.open_ticks)
         return _loss_at(self.mechanism, oldest, self.sensitivity, self.keys, self.histories)
 
     def ahead(self, due: int | None = None) -> int:
@@ -160,7 +162,7 @@ class StreamLoss:
         each_tick = np.arange(newest, -(-(later + during) // tick_seconds) + 1, dtype=np.int64)
         return min(loss, self._total(each_tick + ahead, self.histories), key=lambda one: one.amount)
 
-    def _total(self, age: ArrayLike, histories: int, units: int = 1) -> Loss:
+    def _total(self, age: ArrayLike, histories: int, units: int = 1, open_ticks: int = 0) -> Loss:
         ages = np.clip(age, 0, LONGEST)
         declared = {
             "units": units,
@@ -173,8 +175,8 @@ class StreamLoss:
         parts: list[tuple[Loss, int]] = []
         for each in np.atleast_1d(ages).tolist():
             shown = self.mechanism.composed_loss(each, **declared)
-            # a block ends after its unit began: its stages come later than this
-            epsilon = float(self.hidden.discovery.loss(each))
+            since_end = each - open_ticks
+            epsilon = float(self.hidden.discovery.loss(since_end)) if since_end >= 0 else 0.0
             found = Loss.together([(Loss(epsilon), units * histories)])
             both = self.hidden.other is not None
             parts += [(shown, 1), (found, 1)] if both else [(max(shown, found, key=_amount), 1)]

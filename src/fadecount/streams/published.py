@@ -951,8 +951,8 @@ def loss_steps(description: Description) -> list[tuple[int, str]]:
     if hidden is not None:
         causes = dict(loss_steps(replace(description, hidden=None)))
         for number, (lag, _) in enumerate(hidden.discovery.stages, start=1):
-            text = f"keys that appear, stage {number}"
-            causes[lag] = f"{causes[lag]}; {text}" if lag in causes else text
+            text, age = f"keys that appear, stage {number}", lag + description.open_ticks
+            causes[age] = f"{causes[age]}; {text}" if age in causes else text
         return sorted(causes.items())
     if not isinstance(mechanism, Blocks):
         seconds = description.ticks.tick_seconds
