@@ -259,6 +259,23 @@ class TestCommands:
         assert main([*words, "--most", "2"]) == 0
         assert len(capsys.readouterr().out.splitlines()) == 2
 
+    def test_a_picture(self, folder: Path, capsys: pytest.CaptureFixture[str]) -> None:
+        """Of declared keys and those that appeared; a hidden one is refused like any other."""
+        pytest.importorskip("matplotlib")
+        words = [*WORDS, *WHO, "--keys", "home", "--plan", "plan.json", *STORED]
+        assert main([*words, "--output", "days.csv"]) == 0
+        words = ["streams", "plot", "pages", "--state", "state", "--output"]
+        assert main([*words, "all.svg"]) == 0 and main([*words, "one.svg", "--key", "/c"]) == 0
+        texts = [(folder / name).read_text() for name in ("all.svg", "one.svg")]
+        assert all(f"<!-- {key} -->" in texts[0] for key in ("home", "/a", "/b é", "/c"))
+        assert "/lone" not in texts[0] and "per 1d in which a key appeared" in texts[1]
+        capsys.readouterr()
+        refusals = []
+        for key in ("/lone", "/never"):
+            assert main([*words, "x.svg", "--key", key]) == 1
+            refusals.append(capsys.readouterr().err.replace(key, "…"))
+        assert refusals[0] == refusals[1] and "that was shown then" in refusals[0]
+
     def test_refusals(self, folder: Path, capsys: pytest.CaptureFixture[str]) -> None:
         (folder / "plain.json").write_text(EXACT.to_json())
         assert main([*WORDS, *WHO, "--plan", "plain.json"]) == 1

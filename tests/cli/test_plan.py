@@ -323,7 +323,14 @@ def test_open_serves_the_page_alone_and_opens_the_browser(tmp_path: Path) -> Non
 
 
 @pytest.mark.parametrize(
-    "more", [["--loss", "7d=1"], ["--save", "x"], ["--tick", "1d"], ["--keys-per-person", "3"]]
+    "more",
+    [
+        ["--loss", "7d=1"],
+        ["--save", "x"],
+        ["--tick", "1d"],
+        ["--keys-per-person", "3"],
+        ["--discover", "1d"],
+    ],
 )
 def test_open_takes_no_other_option(more: list[str], capsys: pytest.CaptureFixture[str]) -> None:
     assert main(["plan", "--open", *more]) == 1

@@ -164,7 +164,8 @@ def _open(arguments: argparse.Namespace) -> int:
     for name, value in vars(arguments).items():
         if name != "open" and value != arguments.parser.get_default(name) and name != "command":
             option = f"--{name.replace('_', '-')}"
-            raise ParameterError(f"{option} must be left out with --open; the page asks for it")
+            why = "the page asks for what it plans (not for keys that appear by themselves)"
+            raise ParameterError(f"{option} must be left out with --open; {why}")
 
     def announce(address: str) -> None:
         print(f"choose your curve at {address}\nCtrl-C ends it", flush=True)

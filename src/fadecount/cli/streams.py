@@ -370,27 +370,35 @@ def _plot(arguments: argparse.Namespace) -> None:
     from fadecount.streams.published import first_per
 
     with open_reader(arguments) as reader:
-        ticks, keys = reader.status(arguments.name).description.ticks, reader.keys(arguments.name)
-        wanted = arguments.key or list(keys)
-        for key in wanted:
-            if key not in keys:
-                bound = f"a key of stream {arguments.name!r}"
-                raise bad_parameter("--key", key, bound, "fadecount streams show lists them")
-        if len(wanted) > MOST_PANELS:
-            raise ParameterError(
-                f"--key must choose at most {MOST_PANELS} keys to draw, the stream has {len(keys)};"
-                " repeat --key"
+        description, keys = reader.status(arguments.name).description, reader.keys(arguments.name)
+        table = joined_table(_tables(reader, arguments))
+    per, drawn = arguments.per or first_per(description), {*table["key"]}
+    appeared = sorted(drawn - {*keys})
+    known = [*keys, *appeared]
+    wanted = arguments.key or known
+    for key in wanted:
+        if key not in known:
+            bound, remedy = (
+                f"a key of stream {arguments.name!r}",
+                "fadecount streams show lists them",
             )
-        tables = _tables(reader, arguments)
-        per = arguments.per or first_per(reader.status(arguments.name).description)
-        table = joined_table(tables)
-    if not {*wanted} & {*table["key"]}:
+            if description.hidden is not None:
+                bound, remedy = f"{bound} that was shown then", "fadecount streams top lists them"
+            raise bad_parameter("--key", key, bound, remedy)
+    if len(wanted) > MOST_PANELS:
+        raise ParameterError(
+            f"--key must choose at most {MOST_PANELS} keys to draw, the stream has {len(known)};"
+            " repeat --key"
+        )
+    if not {*wanted} & drawn:
         raise ParameterError(
             f"stream {arguments.name!r} has released nothing in that time; there is nothing to draw"
         )
     figure = new_figure(7.2, max(3.6, 2.2 * -(-len(wanted) // (1 if len(wanted) < 4 else 2))))
     what = "running total" if per == TOTAL else f"per {per}"
-    zone, title = arguments.zone or ticks.zone, f"{arguments.name}: {what}"
+    if {*wanted} & {*appeared}:
+        what += " in which a key appeared"
+    zone, title = arguments.zone or description.ticks.zone, f"{arguments.name}: {what}"
     draw_panels(figure, table, wanted, bars=per != TOTAL, zone=zone, title=title)
     save_figure(figure, arguments.output)
 
