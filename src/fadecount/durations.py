@@ -1,5 +1,5 @@
 """Durations as people write and read them: ``90s``, ``15m``, ``1d12h``, ``30d``, ``1y``; whole
-seconds inside.
+seconds inside. Times in ISO 8601.
 
 A year is 365 days and a month 30 days, so that ages count the same number of ticks every time.
 """
@@ -9,8 +9,12 @@ from __future__ import annotations
 import re
 from dataclasses import dataclass
 from functools import lru_cache
+from typing import TYPE_CHECKING
 
 from fadecount.errors import bad_parameter
+
+if TYPE_CHECKING:
+    from datetime import datetime
 
 UNITS = {"s": 1, "m": 60, "h": 3600, "d": 86400, "w": 604800, "mo": 2592000, "y": 31536000}
 _NAMES = (
@@ -42,6 +46,21 @@ def parse_duration(text: str, *, name: str = "duration") -> int:
             f"write a number and a unit ({', '.join(UNITS)}), such as 15m or 1d12h",
         )
     return seconds
+
+
+def parse_time(text: str, zone: str, *, name: str) -> datetime:
+    """A written time; without an offset it is in the given zone."""
+    from datetime import datetime
+    from zoneinfo import ZoneInfo
+
+    try:
+        moment = datetime.fromisoformat(text)
+    except ValueError:
+        moment = datetime.min
+    if not 6 < moment.year < 9987:
+        bound = "a time in ISO 8601, in the years 7 to 9986"
+        raise bad_parameter(name, text, bound, "such as 2026-03-01T10:00 or 2026-03-01T10:00+01:00")
+    return moment if moment.tzinfo else moment.replace(tzinfo=ZoneInfo(zone))
 
 
 def format_duration(seconds: float) -> str:

@@ -11,6 +11,7 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
+import pandas as pd
 
 import fadecount as fc
 from fadecount.counters.figures import FigureMaker
@@ -36,11 +37,21 @@ def last_commit(state: Path) -> dict[str, Any]:
     return commit
 
 
+COLUMNS = ["per", "start", "stage", "key", "end", "status", "value", "low", "high", "published"]
+
+
 def expected(
     state: Path, keys: Sequence[str], counts: Mapping[tuple[int, str], int], steps: int
 ) -> dict[Place, Row]:
     """The figures of the stream in a state that are public after so many ticks, from the counts of
     each (position, key)."""
+    return _rows(expected_frame(state, keys, counts, steps))
+
+
+def expected_frame(
+    state: Path, keys: Sequence[str], counts: Mapping[tuple[int, str], int], steps: int
+) -> pd.DataFrame:
+    """:func:`expected` as a data frame."""
     commit = last_commit(state)
     identity = commit["stream"]
     mechanism = fc.Mechanism.from_json(identity["mechanism"])
@@ -61,28 +72,42 @@ def expected(
     for (position, key), count in counts.items():
         if key in columns and position < steps:
             dense[position, columns[key]] += count
-    rows: dict[Place, Row] = {}
+    frames = [pd.DataFrame(columns=COLUMNS)]
     for made in FigureMaker(mechanism, calendar, len(keys), noise).close(dense):
-        around = mechanism.figure_interval(made.level, made.stage) if made.stage >= 0 else None
+        around = mechanism.figure_interval(made.level, made.stage) if made.stage >= 0 else np.nan
         stages = len(mechanism.levels[made.level].stages)
         names = [*["provisional", *["revised"] * stages][: stages - 1], "final", "announced"]
-        status = names[made.stage]
-        for begin, end, public, values in zip(*made[2:], strict=True):
-            if public > steps:
-                continue
-            begin_at, end_at, public_at = (
-                ticks.start_seconds(first + int(each)) for each in (begin, end, public)
+        out = made.public <= steps
+        if out.any():
+            begins, ends, publics = (
+                [ticks.start_seconds(first + int(each)) for each in column[out]]
+                for column in made[2:5]
             )
-            for key, value in zip(keys, values.tolist(), strict=True):
-                low, high = (None, None) if around is None else (value - around, value + around)
-                place = levels[made.level], begin_at, made.stage, key
-                rows[place] = end_at, status, value, low, high, public_at
-    return rows
+            values = made.values[out].ravel()
+            table: dict[str, Any] = {
+                "per": levels[made.level],
+                "start": np.repeat(begins, len(keys)),
+                "stage": made.stage,
+                "key": np.tile(np.array(keys, dtype=object), len(begins)),
+                "end": np.repeat(ends, len(keys)),
+                "status": names[made.stage],
+                "value": values,
+                "low": values - around,
+                "high": values + around,
+                "published": np.repeat(publics, len(keys)),
+            }
+            frames.append(pd.DataFrame(table))
+    return pd.concat(frames[1:] or frames)[COLUMNS]
 
 
 def rows_of(figures: Any) -> dict[Place, Row]:
     """The rows of a DataFrame of figures; every place must be there once only."""
-    found = figures.selectExpr(
+    return _rows(frame_of(figures))
+
+
+def frame_of(figures: Any) -> pd.DataFrame:
+    """A DataFrame of figures as a data frame, with times in seconds."""
+    return figures.selectExpr(
         "per",
         "unix_seconds(start) as start",
         "stage",
@@ -94,6 +119,9 @@ def rows_of(figures: Any) -> dict[Place, Row]:
         "high",
         "unix_seconds(published) as published",
     ).toPandas()
+
+
+def _rows(found: pd.DataFrame) -> dict[Place, Row]:
     found = found.astype(object).where(found.notna(), None)
     rows = {
         (per, start, stage, key): (end, status, value, low, high, published)

@@ -43,7 +43,11 @@ def test_figures_go_to_postgresql_once(spark: Any, tmp_path: Path) -> None:
         postgres(Path(place) / "server") as database,
     ):
         write = postgresql("figures", database=database)
+        spark.conf.set(
+            "spark.sql.session.timeZone", "America/New_York"
+        )  # times do not depend on it
         write(made, "first")
+        spark.conf.set("spark.sql.session.timeZone", "UTC")
         postgresql("figures", database=database)(made.where("stage < 1"), "again")
         write(made.where("false"), "nothing")
         with psycopg.connect(database) as connection:

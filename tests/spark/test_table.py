@@ -18,10 +18,22 @@ import pytest
 import fadecount as fc
 from fadecount.errors import CheckpointError, ParameterError
 from fadecount.noise import KeyedNoise
+from fadecount.sources import SourceOptions
 from fadecount.streams import Unit
 from fadecount.streams.discovery import HiddenKeys
 from fadecount.streams.hidden import drawn
-from tests.spark.oracle import SECRET, START, Event, expected, last_commit, reason, rows_of, tally
+from tests.spark.oracle import (
+    SECRET,
+    START,
+    Event,
+    expected,
+    expected_frame,
+    frame_of,
+    last_commit,
+    reason,
+    rows_of,
+    tally,
+)
 from tests.spark.session import files_with, write_events
 
 from fadecount.spark import Stream, figures  # isort: skip
@@ -108,10 +120,12 @@ def test_a_million_rows_equal_the_local_library(spark: Any, tmp_path: Path) -> N
         stream(spark, tmp_path / "state", keys=keys),
         until="2026-01-21",
     )
-    rows = rows_of(found)
-    assert len(rows) > 10**6
     counts = Tally(zip(chosen["hour"].tolist(), pages.tolist(), strict=True))
-    assert rows == expected(tmp_path / "state", keys, counts, 480)
+    both = frame_of(found), expected_frame(tmp_path / "state", keys, counts, 480)
+    assert len(both[0]) > 10**6
+    place = ["per", "stage", "start", "key"]
+    rows, wanted = (each.sort_values(place, ignore_index=True) for each in both)
+    pd.testing.assert_frame_equal(rows, wanted, check_dtype=False, check_exact=True)
 
 
 def test_two_states_have_independent_noise(spark: Any, tmp_path: Path) -> None:
@@ -126,15 +140,20 @@ def test_two_states_have_independent_noise(spark: Any, tmp_path: Path) -> None:
 
 
 def test_days_of_a_zone_are_ticks_and_clocks_change(spark: Any, tmp_path: Path) -> None:
-    start = 1_774_652_400  # 2026-03-28 00:00 in Vienna; the next day has 23 hours
-    events: list[Event] = [(start + HOUR * hour, "a") for hour in range(72)]
+    """Also before 1970."""
     days = fc.Blocks(fc.Level(1, 1000.0), fc.Level(30, 1000.0))
-    for tick, mechanism, state in (("1d", days, "days"), ("1h", EXACT, "hours")):
-        words = {"zone": "Europe/Vienna", "start": "2026-03-28", "keys": ["a"], "tick": tick}
-        doors = stream(spark, tmp_path / state, mechanism, **words)
-        rows = rows_of(figures(frame(spark, events), doors, until="2026-03-31"))
+    cases: list[tuple[str, Any, int, str, str]] = [
+        ("1d", days, 1_774_652_400, "2026-03-28", "2026-03-31"),  # the next day has 23 hours
+        ("1h", EXACT, 1_774_652_400, "2026-03-28", "2026-03-31"),
+        ("1d", days, -176_400, "1969-12-30", "1970-01-02"),
+    ]
+    for number, (tick, mechanism, begin, start, until) in enumerate(cases):
+        events: list[Event] = [(begin + HOUR * hour, "a") for hour in range(-1, 72)]
+        words = {"zone": "Europe/Vienna", "start": start, "keys": ["a"], "tick": tick}
+        doors = stream(spark, tmp_path / str(number), mechanism, **words)
+        rows = rows_of(figures(frame(spark, events), doors, until=until))
         values = [row[2] for place, row in sorted(rows.items()) if place[0] == "1d"]
-        assert values == [24, 23, 24]
+        assert values == [24, 23 if number < 2 else 24, 24]
 
 
 def test_a_bad_row_and_an_event_outside_the_range_change_nothing_else(
@@ -234,10 +253,11 @@ def test_keys_appear_as_in_the_local_library(spark: Any, tmp_path: Path) -> None
     caps: list[dict[Any, int]] = [{}, {}, {}]
     for moment, key, who in sorted(each for each in table if each[1]):
         day, hidden_key = (moment - START) // DAY, key != "a"
-        brought[day][key] += unit.takes(caps[day], who, key if hidden_key else 0) * hidden_key
+        if key.isprintable():  # what can be no key uses up no cap
+            brought[day][key] += unit.takes(caps[day], who, key if hidden_key else 0) * hidden_key
     identity, wanted = last_commit(tmp_path / "state"), {}
     for day, persons in enumerate(brought):
-        counts = {key: count for key, count in (+persons).items() if key.isprintable()}
+        counts = dict(+persons)
         noise = KeyedNoise.derive(
             SECRET.encode(),
             epoch=identity["epoch"],
@@ -264,6 +284,36 @@ def test_keys_appear_as_in_the_local_library(spark: Any, tmp_path: Path) -> None
     }
 
 
+def test_what_can_be_no_key_uses_up_no_cap_as_in_the_local_library(
+    spark: Any, tmp_path: Path
+) -> None:
+    """Nor does a row without a key or a person. Every person counts under one key a day: the first
+    that is one."""
+    odd = ["un\nprintable", "", "y" * 201, None, "a\u2028b", "\ue000"]
+    table: list[Any] = [(START + at, key, f"p{at}") for at, key in enumerate(odd)]
+    table += [(START + HOUR, "new", f"p{at}") for at in range(6)]
+    table += [(START + 2 * HOUR, "later", f"p{at}") for at in range(6)]
+    table += [(START, "later", who) for who in ("", None)]
+    rows = [(datetime.fromtimestamp(moment, UTC), *rest) for moment, *rest in table]
+    local = fc.count(
+        pd.DataFrame(rows, columns=["at", "page", "who"]),
+        SourceOptions(
+            tick="1h", time="at", key="page", keys="discover", person="who", person_per="1d"
+        ),
+        mechanism=EXACT,
+        discovery=(days := fc.Discovery("1d", ((0, 1000.0),), 1e-9)),
+        start=datetime(2026, 1, 1, tzinfo=UTC),
+        until=datetime(2026, 1, 2, tzinfo=UTC),
+    )
+    words = {"keys": [], "person": "who", "unit": Unit(of="person", per="1d"), "discovery": days}
+    frame = spark.createDataFrame(rows, "at timestamp, page string, who string")
+    found = rows_of(
+        figures(frame, stream(spark, tmp_path / "state", EXACT, **words), until="2026-01-02")
+    )
+    counts = {key: row[2] for (*_, key), row in found.items()}
+    assert counts == dict(zip(local["key"], local["value"], strict=True)) == {"new": 6}
+
+
 # Refusals
 # ------------------------------------------------------------------------------------------------
 def test_a_wrong_call_is_refused_in_one_line_before_anything_is_counted(
@@ -280,9 +330,14 @@ def test_a_wrong_call_is_refused_in_one_line_before_anything_is_counted(
         ({"tick": "soon"}, "tick must be a positive duration, got 'soon'"),
         ({"tick": "7h"}, "tick must be a part of a day"),
         ({"zone": "Mars"}, "zone must be a time zone of the IANA database, got 'Mars'"),
-        ({"start": "2026-01-01T00:30"}, "start must be the beginning of a tick"),
-        ({"start": "today"}, "start must be a point in time from 1970 on, got 'today'"),
-        ({"start": "1969-12-31"}, "start must be a point in time from 1970 on, got '1969-12-31'"),
+        (
+            {"start": "today"},
+            "start must be a time in ISO 8601, in the years 7 to 9986, got 'today",
+        ),
+        (
+            {"until": "today"},
+            "until must be a time in ISO 8601, in the years 7 to 9986, got 'today",
+        ),
         ({"until": "2999-01-01"}, "until must be over, got '2999-01-01'"),
         ({"keys": []}, "keys must not be empty"),
         ({"keys": "page 0"}, "keys must be a list or a DataFrame, got 'page 0'"),
@@ -340,7 +395,8 @@ def test_another_stream_or_a_copy_is_refused_and_the_right_one_goes_on(
         figures(table, stream(spark, state), until="2026-01-03")
     shutil.rmtree(state)
     shutil.move(tmp_path / "away", state)
-    found = figures(table, stream(spark, state), until="2026-01-03")
+    same = stream(spark, state, start="2026-01-01T00:30")  # a start is that of its tick
+    found = figures(table, same, until="2026-01-03")
     assert rows_of(found) == expected(state, KEYS, tally(events, HOUR), 48)
 
 
@@ -359,17 +415,14 @@ def test_one_of_two_jobs_at_a_time_is_refused(spark: Any, tmp_path: Path) -> Non
     never published, not even when the commit of the first is removed after the next one."""
     pages, empty = stream(spark, tmp_path / "state"), spark.createDataFrame([], COUNTS)
     one, other, slow = (Ledger(spark, pages, "table") for _ in range(3))
-    first, second = (
-        replace(each.last(), number=0, open=2, parts=[each.write(empty, 0)])
-        for each in (one, other)
-    )
-    one.commit(first)
+    first, second, third = (each.last() for each in (one, other, slow))
+    assert len({first.epoch, second.epoch, third.epoch}) == 3
+    one.append(first, empty, open=2)
     with pytest.raises(CheckpointError, match=r"^state must be used by one job at a time"):
-        other.commit(second)
-    assert other.last().epoch == first.epoch != second.epoch
-    late = slow.write(empty, 0)
-    after = one.commit(replace(one.last(), number=1, after=2, open=3))
+        other.append(second, empty, open=2)
+    assert other.last().epoch == first.epoch
+    after = one.append(one.last(), empty, open=3)
     with pytest.raises(CheckpointError, match=r"^state must be used by one job at a time"):
-        slow.commit(replace(slow._new, number=0, open=2, parts=[late]))
+        slow.append(third, empty, open=2)
     assert other.last() == replace(after, parts=list(after.parts))
     assert other.counts(other.last()).count() == len(KEYS)

@@ -13,8 +13,6 @@ from fadecount.durations import UNITS, BlockLength, parse_duration
 from fadecount.errors import ParameterError, bad_parameter
 
 if TYPE_CHECKING:
-    from datetime import datetime
-
     from fadecount.mechanisms import Mechanism
     from fadecount.service.settings import Storage
     from fadecount.sources import SourceOptions
@@ -220,21 +218,6 @@ def limit_from(text: str, *, name: str) -> tuple[str, float]:
         return age, float(loss)
     except ValueError:
         raise bad_parameter(name, text, "AGE=LOSS", "such as 30d=2") from None
-
-
-def parse_time(text: str, zone: str, *, name: str) -> datetime:
-    """Return a time; without an offset it is in the given zone."""
-    from datetime import datetime
-    from zoneinfo import ZoneInfo
-
-    try:
-        moment = datetime.fromisoformat(text)
-    except ValueError:
-        moment = datetime.min
-    if not 6 < moment.year < 9987:
-        bound = "a time in ISO 8601, in the years 7 to 9986"
-        raise bad_parameter(name, text, bound, "such as 2026-03-01T10:00 or 2026-03-01T10:00+01:00")
-    return moment if moment.tzinfo else moment.replace(tzinfo=ZoneInfo(zone))
 
 
 _OLDEST = 1 << 60

@@ -48,12 +48,12 @@ from fadecount.cli._options import (
     mechanism_from,
     open_reader,
     open_store,
-    parse_time,
     place_store,
     source_options,
     storage_from,
 )
 from fadecount.cli._output import progress, waiting
+from fadecount.durations import parse_time
 from fadecount.errors import InputError, ParameterError, bad_parameter
 
 if TYPE_CHECKING:

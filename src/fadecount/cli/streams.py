@@ -34,12 +34,11 @@ from fadecount.cli._options import (
     add_visit_options,
     open_reader,
     open_store,
-    parse_time,
     place_store,
     storage_from,
 )
 from fadecount.cli._output import age_name, json_text, visits_loss
-from fadecount.durations import UNITS, format_duration, parse_duration
+from fadecount.durations import UNITS, format_duration, parse_duration, parse_time
 from fadecount.errors import LockedError, ParameterError, bad_parameter
 from fadecount.rounding import rounded_up, shown_factor, shown_loss
 

@@ -2,18 +2,12 @@
 ``fadecount[spark]``."""
 
 try:
-    import pandas as _pandas
-    import pyspark as _pyspark
+    from fadecount.spark.jobs import figures, publish
+    from fadecount.spark.sinks import parquet, postgresql
+    from fadecount.spark.stream import Stream
 except ModuleNotFoundError as error:
     from fadecount.errors import missing_extra
 
     raise missing_extra("fadecount.spark", error.name or "pyspark", "spark") from error
 
-from fadecount.spark.sinks import parquet, postgresql
-from fadecount.spark.stream import Stream
-from fadecount.spark.streaming import publish
-from fadecount.spark.table import figures
-
 __all__ = ["Stream", "figures", "parquet", "postgresql", "publish"]
-
-del _pandas, _pyspark

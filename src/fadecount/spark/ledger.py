@@ -31,7 +31,7 @@ from fadecount.spark.stream import Stream
 from fadecount.streams.calendar import BlockCalendar, Midnights, calendar_of
 
 COUNTS = "position long, key string, events long"
-_OURS = ("counts-", "commit-", "mark-")
+_MOST_PARTS = 32
 
 
 class Directory:
@@ -41,22 +41,18 @@ class Directory:
         session: Any = spark
         self._jvm, self._array = session._jvm, session.sparkContext._gateway.new_array
         self._hadoop = self._jvm.org.apache.hadoop.fs
-        self._settings = session._jsparkSession.sessionState().newHadoopConf()
-        root = self._hadoop.Path(path)
-        self._files = root.getFileSystem(self._settings)
-        self._root = self._files.makeQualified(root)
+        settings = session._jsparkSession.sessionState().newHadoopConf()
+        self._files = self._hadoop.FileContext.getFileContext(settings)
+        self._root = self._files.makeQualified(self._hadoop.Path(path))
+        self.path = str(self._root.toString())
 
     def _at(self, name: str) -> Any:
         return self._hadoop.Path(self._root, name)
 
-    def path(self, name: str) -> str:
-        """The full name of something in the directory."""
-        return str(self._at(name).toString())
-
     def names(self) -> list[str]:
         """What is in the directory."""
-        there = self._files.exists(self._root)
-        entries = self._files.listStatus(self._root) if there else ()
+        files = self._files.util()
+        entries = files.listStatus(self._root) if files.exists(self._root) else ()
         return [str(each.getPath().getName()) for each in entries]
 
     def read(self, name: str) -> str:
@@ -69,13 +65,10 @@ class Directory:
     def create(self, name: str, text: str) -> bool:
         """Write a new file, whole or not at all; False if it is there already."""
         temporary = self._at(f".{unpredictable(16).hex()}")
-        stream = self._files.create(temporary)
-        stream.write(text.encode())
-        stream.close()
-        context = self._hadoop.FileContext.getFileContext(self._root.toUri(), self._settings)
+        self._hadoop.FileUtil.write(self._files, temporary, text.encode())
         never_replace = self._array(getattr(self._hadoop, "Options$Rename"), 0)
         try:
-            context.rename(temporary, self._at(name), never_replace)
+            self._files.rename(temporary, self._at(name), never_replace)
         except Exception:
             if name not in self.names():
                 raise
@@ -132,13 +125,17 @@ class Ledger:
 
     def __init__(self, spark: SparkSession, stream: Stream, kind: str) -> None:
         self.spark, self.stream, self.directory = spark, stream, Directory(spark, stream.state)
-        self.keys = stream.declared(spark)
-        both = self.keys.agg(sql.count("*"), sql.expr("bit_xor(xxhash64(key))")).collect()
-        self.number_of_keys, digest = both[0]
+        keys: Any = stream.keys
+        if not isinstance(keys, DataFrame):
+            keys = spark.createDataFrame([(key,) for key in keys], "key string")
+        keys = keys.select(keys[keys.columns[0]].cast("string").alias("key"))
+        self.keys = keys.replace("", None).dropna().distinct()
+        both = self.keys.agg(sql.count("*"), sql.expr("bit_xor(xxhash64(key))"))
+        self.number_of_keys, digest = both.collect()[0]
         if not self.number_of_keys and stream.discovery is None:
             raise ParameterError("keys must not be empty; declare the keys to publish by name")
-        keys = f"{self.number_of_keys} with the digest {digest}"
-        identity = {"kind": kind, **stream.identity(), "keys": keys}
+        described = f"{self.number_of_keys} with the digest {digest}"
+        identity = {"kind": kind, **stream.identity(), "keys": described}
         self._new = Commit(epoch=unpredictable(16).hex(), stream=identity)
         self.last()
 
@@ -165,14 +162,21 @@ class Ledger:
             )
         return last
 
-    def write(self, counts: DataFrame, number: int) -> str:
-        """Write a part of the ledger, which counts for nothing before it is committed."""
-        part = f"counts-{number}-{unpredictable(8).hex()}"
-        if number == 0:
+    def append(self, last: Commit, counts: DataFrame, **changes: Any) -> Commit:
+        """Freeze more counts: write them as a part of the ledger, which counts for nothing before
+        it is committed. Now and then the ledger is written anew as one part, without the positions
+        that need not be ``kept``."""
+        commit = replace(last, number=last.number + 1, after=last.open, **changes)
+        if not last.parts:
             keys = self.keys.selectExpr("cast(null as long) as position", "key", "0L as events")
             counts = counts.unionByName(keys)
-        counts.write.parquet(self.directory.path(part))
-        return part
+        elif commit.kept > last.kept or len(last.parts) >= _MOST_PARTS:
+            older = self.counts(last).where(f"position is null or position >= {commit.kept}L")
+            both = counts.unionByName(older).groupBy("position", "key")
+            counts, commit = both.agg(sql.sum("events").alias("events")), replace(commit, parts=())
+        part = f"counts-{commit.number}-{unpredictable(8).hex()}"
+        counts.write.parquet(f"{self.directory.path}/{part}")
+        return self.commit(replace(commit, parts=(*commit.parts, part)))
 
     def commit(self, commit: Commit) -> Commit:
         """Freeze the ledger, and remove what only earlier commits needed."""
@@ -181,7 +185,8 @@ class Ledger:
         self.directory.create(mark, "")
         commit = replace(commit, midnights=midnights, token=token, mark=self.directory.mark(mark))
         created = self.directory.create(file, json.dumps(asdict(commit)))
-        ours = [name for name in self.directory.names() if name.startswith(_OURS)]
+        names = self.directory.names()
+        ours = {name for name in names if name.startswith(("counts-", "commit-", "mark-"))}
         # Two jobs may have counted the same ticks. The later one finds the file of the first, or,
         # where that is removed already, the file of a higher number.
         later = {name for name in ours if _number(name) > commit.number}
@@ -190,7 +195,7 @@ class Ledger:
                 f"state must be used by one job at a time, got another one in {self.stream.state};"
                 " let one of them run"
             )
-        for name in {*ours} - {*later, file, mark, *commit.parts}:
+        for name in ours - {*later, file, mark, *commit.parts}:
             self.directory.remove(name)
         return commit
 
@@ -200,9 +205,16 @@ class Ledger:
         ticks, first = self.stream.description.ticks, self.stream.first_tick
         return calendar_of(self.stream.blocks, ticks, first, known).reaching(commit.open)
 
+    def done(self, commit: Commit) -> int:
+        """The position before which everything is public: the last end of a largest block."""
+        top = len(self.stream.blocks.levels) - 1
+        lag = self.stream.blocks.levels[top].stages[-1].lag  # no other one is longer
+        return int(self.calendar(commit).frontier(top, max(0, commit.open - lag)))
+
     def counts(self, commit: Commit) -> DataFrame:
         """The rows of the ledger. Those without a position are the declared keys."""
-        return self.spark.read.schema(COUNTS).parquet(*map(self.directory.path, commit.parts))
+        parts = (f"{self.directory.path}/{part}" for part in commit.parts)
+        return self.spark.read.schema(COUNTS).parquet(*parts)
 
 
 def _number(name: str) -> int:

@@ -7,19 +7,24 @@ they are refused.
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from typing import Any
 
 from pyspark.sql import DataFrame
+from pyspark.sql import functions as sql
 
 from fadecount.errors import CheckpointError, ParameterError
 from fadecount.spark.ledger import Directory
-from fadecount.spark.streaming import Sink
 
-_COLUMNS = """stream text not null, per text not null, "start" timestamptz not null,
-    "end" timestamptz not null, key text not null, stage integer not null, status text not null,
-    value bigint not null, low bigint, high bigint, published timestamptz not null"""
-_PLACE = 'stream, per, "start", key, stage'
+Sink = Callable[[DataFrame, str], None]
+"""Writes the figures of a micro-batch. If it is executed again, its name and its figures are the
+same: what was written already stays."""
+_TABLE = """create table if not exists {} (stream text, per text, "start" timestamptz,
+    "end" timestamptz not null, key text, stage integer, status text not null,
+    value bigint not null, low bigint, high bigint, published timestamptz not null,
+    primary key (stream, per, "start", key, stage))"""
+_OTHERS = """select from fresh join {} old using (stream, per, "start", key, stage)
+    where old.value <> fresh.value limit 1"""
 
 
 def parquet(path: str) -> Sink:
@@ -27,18 +32,16 @@ def parquet(path: str) -> Sink:
     something."""
 
     def write(figures: DataFrame, name: str) -> None:
-        directory = Directory(figures.sparkSession, path)
-        epoch, number, _ = name.split("-")
+        directory, (epoch, number, _) = Directory(figures.sparkSession, path), name.split("-")
+        known, first, own = f"batch={name}", f"batch={epoch}-", f"batch={epoch}-{number}"
         batches = [each for each in directory.names() if each.startswith("batch=")]
-        earlier = f"batch={epoch}-", f"batch={epoch}-{number}"
-        if any(each != f"batch={name}" and not earlier[0] < each < earlier[1] for each in batches):
+        if any(each != known and not first < each < own for each in batches):
             raise CheckpointError(
                 f"figures must lie with those of the same state, got others in {path!r}; an older"
                 " state was restored, or begun anew: take new directories for both"
             )
-        batch = directory.path(f"batch={name}")
-        if "_SUCCESS" not in Directory(figures.sparkSession, batch).names():
-            figures.write.mode("overwrite").parquet(batch)
+        if "_SUCCESS" not in Directory(figures.sparkSession, f"{path}/{known}").names():
+            figures.write.mode("overwrite").parquet(f"{path}/{known}")
 
     return write
 
@@ -57,19 +60,17 @@ def postgresql(table: str, *, database: str) -> Sink:
         )
 
     def execute(connection: Any, text: str) -> Any:
-        names = {"columns": SQL(_COLUMNS), "place": SQL(_PLACE)}
-        return connection.execute(SQL(text).format(table=Identifier(*table.split(".")), **names))
+        return connection.execute(SQL(text).format(Identifier(*table.split("."))))
 
     def write_partition(rows: Iterator[Any]) -> None:
         """Write rows in one transaction; those that are there already must be the same."""
-        with psycopg.connect(database, options="-c timezone=UTC") as connection:
-            execute(connection, "create temporary table fresh ({columns}) on commit drop")
+        with psycopg.connect(database) as connection:
+            execute(connection, "create temporary table fresh (like {}) on commit drop")
             with connection.cursor().copy("copy fresh from stdin") as copy:
                 for row in rows:
                     copy.write_row(row)
-            execute(connection, "insert into {table} table fresh on conflict do nothing")
-            differs = "from fresh join {table} old using ({place}) where old.value <> fresh.value"
-            if execute(connection, f"select 1 {differs} limit 1").fetchone():
+            execute(connection, "insert into {} table fresh on conflict do nothing")
+            if execute(connection, _OTHERS).fetchone() is not None:
                 raise CheckpointError(
                     "figures must be those published before, got others for the same block; an"
                     " older state was restored: take a new directory and a new table"
@@ -77,10 +78,9 @@ def postgresql(table: str, *, database: str) -> Sink:
 
     def write(figures: DataFrame, _name: str) -> None:
         with psycopg.connect(database) as connection:
-            execute(
-                connection, "create table if not exists {table} ({columns}, primary key ({place}))"
-            )
-        times = {name: figures[name].cast("string") for name in ("start", "end", "published")}
+            execute(connection, _TABLE)
+        with_offset = "yyyy-MM-dd HH:mm:ssxxx"  # whatever the session's time zone is
+        times = {name: sql.date_format(name, with_offset) for name in ("start", "end", "published")}
         figures.withColumns(times).foreachPartition(write_partition)
 
     return write

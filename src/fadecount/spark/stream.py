@@ -9,12 +9,11 @@ from dataclasses import KW_ONLY, dataclass
 from datetime import datetime
 from functools import cached_property
 from pathlib import Path
-from typing import Any
-from zoneinfo import ZoneInfo
+from typing import Any, cast
 
-from pyspark.sql import DataFrame, SparkSession
+from pyspark.sql import DataFrame
 
-from fadecount.durations import parse_duration
+from fadecount.durations import parse_duration, parse_time
 from fadecount.errors import ParameterError, bad_parameter
 from fadecount.mechanisms import ANNOUNCED, Blocks, Discovery, Level, PlannedUnit
 from fadecount.noise.keyed import require_secret
@@ -30,8 +29,9 @@ class Stream:
 
     ``time`` and ``key`` are columns of the events. An event counts in the ``tick`` ("15m") of its
     time, under its key, if that is one of the declared ``keys`` (a list, or the first column of a
-    DataFrame). Every block has a figure for every declared key. ``secret_file`` holds the secret of
-    the noise, on the driver and on every executor. ``state`` is a directory of the stream's own.
+    DataFrame). Every block has a figure for every declared key. ``start`` is in the first tick;
+    without an offset it is in the ``zone``. ``secret_file`` holds the secret of the noise, on the
+    driver and on every executor. ``state`` is a directory of the stream's own.
 
     ``mechanism`` is the promise for one ``unit``: one event, or what one person does in a tick or
     a day (``person`` is the column of an id). Of the person's events under declared keys the first
@@ -67,23 +67,21 @@ class Stream:
         if not isinstance(self.mechanism, Blocks):
             remedy = "figures on Spark are those of blocks"
             raise bad_parameter("mechanism", self.mechanism, "fadecount.Blocks", remedy)
-        if self.description.ticks.start_seconds(self.first_tick) != self.start_seconds:
-            raise bad_parameter("start", self.start, "the beginning of a tick", "round it down")
         if bool(self.person) != (self.unit.of == "person") or self.unit.amount != 1:
             remedy = "give Unit(of='person', events=3, per='1d') and person, or neither"
             bound = "one of persons, without amounts, where there is a column of persons"
             raise bad_parameter("unit", self.unit.text, bound, remedy)
         if isinstance(self.keys, str):
             raise bad_parameter("keys", self.keys, "a list or a DataFrame", "declare all of them")
+        self.position(0)  # refuses a tick, a zone or a start that no calendar has
 
     @cached_property
     def description(self) -> Description:
         """What the local library calls a stream."""
-        ticks = Ticks(tick_seconds=parse_duration(self.tick, name="tick"), zone=self.zone)
         return Description(
             name=self.name,
             mechanism=self.unit.scaled(self.mechanism, self.planned),
-            ticks=ticks,
+            ticks=Ticks(tick_seconds=parse_duration(self.tick, name="tick"), zone=self.zone),
             unit=self.unit,
             hidden=None if self.discovery is None else HiddenKeys(discovery=self.discovery),
         )
@@ -91,66 +89,45 @@ class Stream:
     @property
     def blocks(self) -> Blocks:
         """The mechanism with which the promise holds for the unit."""
-        blocks: Any = self.description.mechanism
-        return blocks  # type: ignore[no-any-return] # as the given one
+        return cast(Blocks, self.description.mechanism)  # scaled, it is of the same kind
 
     def about(self, level: int, stage: int) -> tuple[str, str, int | None]:
         """The length, the status and the half width (95 %) of figures."""
-        blocks, levels = self.blocks, self.description.levels
+        blocks, lengths = self.blocks, self.description.levels
         if level == DISCOVERED and self.discovery is not None:
             (lag, epsilon), *later = self.discovery.stages
-            blocks = Blocks(Level(1, epsilon, lag=lag, later=tuple(later)))
-            level, levels = 0, (self.discovery.per,)
+            blocks = Blocks(Level(1, epsilon, lag, later=tuple(later)))
+            level, lengths = 0, (self.discovery.per,)
         if stage == ANNOUNCED:
-            return levels[level], "announced", None
-        status = blocks.levels[level].status(stage)
-        return levels[level], status, blocks.figure_interval(level, stage)
+            return lengths[level], "announced", None
+        half_width = blocks.figure_interval(level, stage)
+        return lengths[level], blocks.levels[level].status(stage), half_width
+
+    def seconds(self, name: str, moment: str | datetime) -> float:
+        """A time in Unix seconds."""
+        return parse_time(str(moment), self.description.ticks.zone, name=name).timestamp()
 
     @cached_property
-    def start_seconds(self) -> int:
-        """When the stream begins, in Unix seconds."""
-        return self.seconds("start", self.start)
-
-    @property
     def first_tick(self) -> int:
         """The tick at position 0."""
-        return self.description.ticks.at(self.start_seconds)
-
-    def seconds(self, name: str, value: Any) -> int:
-        """A point in time in Unix seconds; without an offset it is in the zone."""
-        zone = ZoneInfo(self.description.ticks.zone)
-        try:
-            moment = datetime.fromisoformat(str(value))
-        except ValueError:
-            moment = datetime.min
-        if moment.year < 1970:
-            remedy = "give a time such as '2026-01-01' or '2026-01-01T00:00:00Z'"
-            raise bad_parameter(name, value, "a point in time from 1970 on", remedy)
-        return int((moment if moment.tzinfo else moment.replace(tzinfo=zone)).timestamp())
+        return self.description.ticks.at(self.seconds("start", self.start))
 
     def position(self, seconds: float) -> int:
         """How many ticks are over at a time."""
         return max(0, self.description.ticks.at(seconds) - self.first_tick)
 
-    def declared(self, spark: SparkSession) -> DataFrame:
-        """The declared keys, each once."""
-        keys = self.keys
-        if not isinstance(keys, DataFrame):
-            keys = spark.createDataFrame([(key,) for key in keys], "key string")
-        return keys.select(keys[keys.columns[0]].cast("string").alias("key")).dropna().distinct()
-
     def identity(self) -> dict[str, Any]:
         """Everything that the noise and the ticks depend on but the keys and the epoch."""
-        proof = proof_of(read_secret(self.secret_file))
-        fixed = {"name": self.name, "start": self.start_seconds, "secret": proof}
+        start = self.description.ticks.start_seconds(self.first_tick)
+        fixed = {"name": self.name, "start": start, "secret": proof_of(read_secret(self))}
         return {**json.loads(self.description.to_json()), **fixed}
 
 
-def read_secret(path: str) -> bytes:
-    """The secret in a file on this machine, without white space around it. The name is not shown:
-    it might be the secret itself."""
+def read_secret(stream: Stream) -> bytes:
+    """The secret in its file on this machine, without white space around it. The file's name is not
+    shown: it might be the secret itself."""
     try:
-        secret = Path(path).read_bytes().strip()
+        secret = Path(stream.secret_file).read_bytes().strip()
     except (OSError, TypeError, ValueError):
         raise ParameterError(
             "secret_file must be a file that the driver and every executor can read, got none; make"

@@ -16,7 +16,7 @@ from fadecount.noise import KeyedNoise
 from fadecount.spark.ledger import Commit
 from fadecount.spark.stream import Stream, proof_of, read_secret
 from fadecount.streams.calendar import BlockCalendar
-from fadecount.streams.discovery import DISCOVERED, can_be_key, public_tick
+from fadecount.streams.discovery import DISCOVERED, public_tick
 from fadecount.streams.hidden import drawn
 
 FIGURES = (
@@ -55,7 +55,7 @@ class Task:
             yield from self._appearing(rows.filter(pc.is_null(numbers)))
 
     def _noise(self, keys: Sequence[str]) -> KeyedNoise:
-        secret, stream = read_secret(self.stream.secret_file), self.stream
+        secret, stream = read_secret(self.stream), self.stream
         if proof_of(secret) != self.commit.stream["secret"]:
             raise CheckpointError(
                 "secret_file must hold the secret that the stream began with on every executor, got"
@@ -73,9 +73,7 @@ class Task:
             day = description.block_of(first + start)
             ticks = range(first + start, description.ticks_of(day).stop)
             _, keys, persons = rows.filter(pc.equal(days, start)).to_pydict().values()
-            pairs = zip(keys, persons, strict=True)
-            brought = {key: count for key, count in pairs if can_be_key(key)}
-            noise = self._noise(list(brought))
+            brought, noise = dict(zip(keys, persons, strict=True)), self._noise(keys)
             for shown in drawn(description.hidden, day, ticks, brought, noise):
                 public = public_tick(description.hidden, shown) - first
                 if shown.keys and self.after < public <= self.until:
