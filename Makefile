@@ -134,7 +134,7 @@ load: $(VENV)/test ## what the service carries, against plain SQLite and bare St
 attack: $(VENV)/test ## clients without a token attack the service for a minute each: memory must stay below 200 MB; sizes: ATTACK=
 	$(BIN)/python -m campaigns.service.attack $(ATTACK)
 
-site: $(VENV)/test ## thirty days of a small website: errors of its figures, and which pages appear
+website: $(VENV)/test ## thirty days of a small website: errors of its figures, and which pages appear
 	$(BIN)/python -m campaigns.service.site $(SITE)
 
 key-times: $(VENV)/test ## do answers take longer for hidden keys than for new ones?; sizes: TIMES=

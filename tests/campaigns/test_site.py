@@ -1,4 +1,4 @@
-"""A few days of a small website; ``make site`` counts thirty."""
+"""A few days of a small website; ``make website`` counts thirty."""
 
 from __future__ import annotations
 
