@@ -37,7 +37,7 @@ WORKS: dict[str, tuple[list[str], ...]] = {
         [*_PLAN, "--save", "plan.json"],
         [*_STORED, "--output", "out.csv"],
         ["streams", "list", "--state", "state"],
-        ["doctor", "--state", "state", "--fence", "fence"],
+        ["restore", "--state", "state", "--fence", "fence"],
     ),
     "plots": (
         ["curve", "--epsilon", "0.1", "--plot", "curve.svg"],

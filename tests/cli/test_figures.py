@@ -249,9 +249,6 @@ def test_show_list_and_curve(stored: Path, capsys: pytest.CaptureFixture[str]) -
     assert all(row["loss"] >= PLAN.loss(row["age"]) for row in rows)
     assert main(["streams", "curve", "pages", "--state", "state"]) == 0
     assert "2 days  at most 80.0000  figures per 1d (final)" in capsys.readouterr().out
-    for more in (["--item", "2026-03-01T06:30"], ["--visits", "1/day", "--for", "2d"]):
-        assert main(["streams", "show", "pages", "--state", "state", *more]) == 0
-        assert "at most" in capsys.readouterr().out
 
 
 @pytest.mark.parametrize("words", [[], ["--per", "1h"], ["--per", "total"], ["--per", "1w"]])

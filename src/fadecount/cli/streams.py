@@ -1,9 +1,8 @@
-"""Look at stored streams: what they are, what they have released, and what is lost about an event.
+"""Look at stored streams: what they are, what they have released, and what is lost by which age.
 
 examples:
   fadecount streams list --state ~/counts
-  fadecount streams show visits --state ~/counts --item 2026-03-01T10:00
-  fadecount streams show visits --state ~/counts --visits 1/day --for 30d
+  fadecount streams show visits --state ~/counts
   fadecount streams curve visits --state ~/counts
   fadecount streams export visits --state ~/counts --since 2026-03-01
   fadecount streams top visits --state ~/counts --since 2026-03-01
@@ -31,17 +30,16 @@ from fadecount.cli._options import (
     add_options,
     add_per_option,
     add_store_options,
-    add_visit_options,
     open_reader,
     open_store,
     parse_time,
     place_store,
     storage_from,
 )
-from fadecount.cli._output import age_name, json_text, visits_loss
+from fadecount.cli._output import age_name, json_text
 from fadecount.durations import UNITS, format_duration, parse_duration
 from fadecount.errors import LockedError, ParameterError, bad_parameter
-from fadecount.rounding import rounded_up, shown_factor, shown_loss
+from fadecount.rounding import rounded_up, shown_loss
 
 if TYPE_CHECKING:
     from fadecount.streams import Reader, Store, Ticks
@@ -49,7 +47,6 @@ if TYPE_CHECKING:
     from fadecount.streams.status import Status
 
 MOST_PANELS = 24
-_YEAR = UNITS["y"]
 _CONFIRMED = {
     "catch-up": "the clock of this machine is right; released ticks cannot be taken back",
     "accept-history": "other histories make every loss of the stream larger, for ever",
@@ -71,9 +68,6 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
             add_options(one, JSON_OPTION)
         if name in _CONFIRMED:
             add_options(one, ("--yes", None, _CONFIRMED[name], bool))
-    item = "a moment: what has been lost about an event then, now and in a year"
-    add_options(made["show"], ("--item", "TIME", item, str))
-    add_visit_options(made["show"], "what is lost, by now")
     add_options(made["top"], ("--most", "N", "how many keys (default: 20)", int))
     for name in ("export", "plot", "top"):
         add_options(
@@ -134,22 +128,15 @@ def _list(arguments: argparse.Namespace) -> None:
 
 
 def _show(arguments: argparse.Namespace) -> None:
-    """Show one stream, or what has been lost about an event or about visits."""
+    """Show one stream."""
     from fadecount.streams.groups import NO_GROUP
 
     with open_reader(arguments) as reader:
         status = reader.status(arguments.name)
-        if arguments.visits is not None:
-            shown = {"stream": arguments.name, **_visits(status, arguments)}
-        elif arguments.item is not None:
-            shown = _item(reader, status, arguments.item)
-        else:
-            shown = {**_summary(reader, status), "keys": list(reader.keys(arguments.name))}
-            shown["rollback_protection"] = _protection(arguments, reader)
+        shown = {**_summary(reader, status), "keys": list(reader.keys(arguments.name))}
+        shown["rollback_protection"] = _protection(arguments, reader)
     if arguments.json:
         print(json_text(shown))
-    elif "sentence" in shown:
-        print(shown["sentence"])
     else:
         shown["released_until"] = _released_until(status)
         shown["mechanism"] = repr(status.description.mechanism)
@@ -230,42 +217,6 @@ def _protection(arguments: argparse.Namespace, reader: Reader) -> str:
     return f"fence at {fence.where}" + ("" if warning is None else f"; {warning}")
 
 
-def _item(reader: Reader, status: Status, text: str) -> dict[str, Any]:
-    """What is lost about an event at a time, now and in a year."""
-    name, ticks = status.description.name, status.description.ticks
-    tick = ticks.at(parse_time(text, ticks.zone, name="--item").timestamp())
-    now, later = reader.loss(name, tick), reader.loss(name, tick, at=time.time() + _YEAR)
-    unit = status.description.unit
-    subject = f"{'An event' if unit.of == 'event' else 'All that one person did'} in the tick"
-    if unit.per != "tick":
-        subject = f"All that one person did in the {unit.slot}"
-    sentence = (
-        f"{subject} of {ticks.local(tick)}: at most {shown_loss(now)} is lost now, at"
-        f" most {shown_loss(later)} in a year. Someone who sees all releases can raise or lower the"
-        f" odds of any guess about it by a factor of at most {shown_factor(now)} now,"
-        f" {shown_factor(later)} in a year{status.loss.exception}."
-    )
-    return {
-        "stream": name,
-        "start": ticks.shown(tick),
-        "loss_now": now,
-        "loss_in_a_year": later,
-        "sentence": sentence,
-    }
-
-
-def _visits(status: Status, arguments: argparse.Namespace) -> dict[str, Any]:
-    """What is lost about someone with these visits until now."""
-    return visits_loss(
-        status.loss,
-        arguments,
-        status.description.ticks.tick_seconds,
-        unit=status.description.unit,
-        due=_due(status),
-        released=None if status.forks else status.published_steps,
-    )
-
-
 def _due(status: Status) -> int:
     """The last released step that is over by the clock: releases ahead of it make every event that
     much older."""
@@ -295,8 +246,8 @@ def _curve(arguments: argparse.Namespace) -> None:
         shown = f"{age_name(row['age'], tick):>24}  at most {rounded_up(row['loss'], 4)}"
         print(f"{shown}  {row['cause']}")
     unit = status.description.unit
-    if unit.per != "tick":
-        print(f"for one person's {unit.slot}; ages count from its start")
+    begin = "" if unit.per == "tick" else f"; ages count from the {unit.slot}'s start"
+    print(f"for {unit.text}{status.loss.exception}{begin}")
 
 
 def _export(arguments: argparse.Namespace) -> None:

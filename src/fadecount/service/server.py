@@ -42,28 +42,6 @@ SILENT_SECONDS = 30
 heartbeat every 15 seconds."""
 
 
-def notify(state: str) -> None:
-    """Send a state, such as ``READY=1``, to systemd, if that manages this process (``man
-    sd_notify``). A message that cannot be sent never disturbs the service."""
-    address = os.environ.get("NOTIFY_SOCKET", "")
-    address = "\0" + address[1:] if address.startswith("@") else address
-    if address:
-        kind = socket.SOCK_DGRAM | socket.SOCK_CLOEXEC
-        with contextlib.suppress(OSError), socket.socket(socket.AF_UNIX, kind) as channel:
-            channel.setblocking(False)
-            channel.sendto(state.encode(), address)
-
-
-async def signs_of_life(is_alive: Callable[[], bool]) -> None:
-    """Send a sign of life at half the time that systemd allows, if it wants one, as long as
-    ``is_alive``. Runs until it is cancelled."""
-    seconds = int(os.environ.get("WATCHDOG_USEC", "0")) / 2e6
-    while seconds:
-        if is_alive():
-            notify("WATCHDOG=1")
-        await asyncio.sleep(seconds)
-
-
 class _Server(uvicorn.Server):
     """Closes live connections as soon as a shutdown is requested; otherwise they would delay it."""
 
@@ -80,11 +58,9 @@ class _Server(uvicorn.Server):
         """Announces the address once the server listens."""
         await super().startup(sockets)
         self.on_listening()
-        notify("READY=1")
 
     async def shutdown(self, sockets: list[socket.socket] | None = None) -> None:
         self.asked = asyncio.get_running_loop().time()
-        notify("STOPPING=1")
         self.service.pool.end_live()
         await super().shutdown(sockets)
 
@@ -157,11 +133,9 @@ async def _serve(
     host, port = listening.getsockname()[:2]
     address = f"http://{f'[{host}]' if ':' in host else host}:{port}/"
     server.on_listening = lambda: announce(f"fadecount serves {address}")
-    alive = asyncio.create_task(signs_of_life(lambda: not service.writer.failed.is_set()))
     try:
         await server.serve(sockets=[listening])
     finally:
-        alive.cancel()
         now = asyncio.get_running_loop().time()
         if not await service.stop(
             END_SECONDS - (0.0 if server.asked is None else now - server.asked)
