@@ -49,7 +49,7 @@ WORKS: dict[str, tuple[list[str], ...]] = {
         ["token", "create", "--role", "admin", "--state", "service"],
         ["-c", "import fadecount.service.server"],
     ),
-    "client": (["-c", "import fadecount as fc; fc.Client, fc.AsyncClient"],),
+    "client": (["-c", "import fadecount as fc; fc.Client"],),
     "demo": (
         ["-c", f"import runpy; runpy.run_path({str(_DEMO)!r})"],
         ["-c", "import fadecount as fc, fadecount.plots, fadecount.service.server; fc.Client"],

@@ -817,7 +817,7 @@ MUTANTS = (
     Mutant(
         "a repeated request on the same connection",
         "service/client.py",
-        "http = self._open() if paused else nullcontext(self._http)",
+        "http = self._open() if attempt else nullcontext(self._http)",
         "http = nullcontext(self._http)",
         ("tests/service/test_client.py",),
     ),

@@ -4,7 +4,6 @@ client returns it."""
 from __future__ import annotations
 
 import json
-from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from functools import lru_cache
 from typing import Any
@@ -84,7 +83,7 @@ class LevelInfo:
     """Blocks of the length `per`, whose figures become sharper with each of the `stages`."""
 
     per: str
-    stages: Sequence[StageInfo]
+    stages: tuple[StageInfo, ...]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -113,9 +112,9 @@ class StreamInfo:
     tick_seconds: int
     zone: str
     key_count: int
-    keys: Sequence[str]
+    keys: tuple[str, ...]
     mechanism: dict[str, Any]
-    levels: Sequence[LevelInfo]
+    levels: tuple[LevelInfo, ...]
     default_per: str
     distinct_per: str | None
     unit: Unit
@@ -132,7 +131,7 @@ class StreamInfo:
 
 
 def stream_info(
-    status: Status, state: str, now: float, keys: Sequence[str] | None = None
+    status: Status, state: str, now: float, keys: tuple[str, ...] | None = None
 ) -> StreamInfo:
     """Describes a stream at a time; without ``keys`` as in a list. ``state`` is what the process
     that writes says of it.
@@ -207,20 +206,21 @@ def _hidden(hidden: HiddenKeys | None) -> dict[str, Any] | None:
     return {**hidden.to_json(), "discovery": discovery, "delta": hidden.exception()}
 
 
-def _with_next(levels: Sequence[LevelInfo], status: Status) -> list[LevelInfo]:
+def _with_next(levels: tuple[LevelInfo, ...], status: Status) -> tuple[LevelInfo, ...]:
     """The levels with the figures that come next."""
-    if status.calendar is None:
-        return list(levels)
-    return [
+    calendar = status.calendar
+    if calendar is None:
+        return levels
+    return tuple(
         replace(
             level,
-            stages=[
-                replace(stage, next=_next_figure(status, status.calendar, number, stage))
+            stages=tuple(
+                replace(stage, next=_next_figure(status, calendar, number, stage))
                 for stage in level.stages
-            ],
+            ),
         )
         for number, level in enumerate(levels)
-    ]
+    )
 
 
 def _next_figure(
