@@ -58,7 +58,7 @@ def openapi_document() -> bytes:
 def _types(route: Route) -> list[type[Any]]:
     """The types that a route takes and answers."""
     answers = route.answer if isinstance(route.answer, tuple) else (route.answer,)
-    return [each for each in (route.body, route.lines, *answers) if isinstance(each, type)]
+    return [each for each in (route.body, *answers) if isinstance(each, type)]
 
 
 def _described(route: Route) -> dict[str, Any]:
@@ -87,10 +87,7 @@ def _described(route: Route) -> dict[str, Any]:
         described["description"] = f"Needs a token of the role {role}{public}."
         described["security"] = [{"token": []}, {}] if reading else [{"token": []}]
     if route.body is not None:
-        content: dict[str, Any] = {"application/json": {"schema": _reference(route.body)}}
-        if route.lines is not None:
-            lines = f"one {route.lines.__name__} as JSON per line"
-            content["application/x-ndjson"] = {"schema": {**_TEXT, "description": lines}}
+        content = {"application/json": {"schema": _reference(route.body)}}
         described["requestBody"] = {"required": True, "content": content}
     problem = {"application/problem+json": {"schema": _reference(ProblemAnswer)}}
     for status in _refused(route):

@@ -166,19 +166,11 @@ def make_server(service: Service, settings: Settings) -> _Server:
     return server
 
 
-class _Lines(logging.Formatter):
-    """A time, a level, a message, and the id of the request if there is one."""
-
-    def format(self, record: logging.LogRecord) -> str:
-        request_id = getattr(record, "request_id", None)
-        return super().format(record) + (f" (request {request_id})" if request_id else "")
-
-
 def configure_logs(stream: Any = None) -> None:
     """One line per log entry, to standard error: a time, a level, a message from this code, names
     of streams. No counts, inputs, keys or tokens."""
     handler = logging.StreamHandler(stream or sys.stderr)
-    handler.setFormatter(_Lines("%(asctime)s %(levelname)s %(message)s"))
+    handler.setFormatter(logging.Formatter("%(asctime)s %(levelname)s %(message)s"))
     # this module logs what matters of it
     logging.getLogger("uvicorn.error").setLevel(logging.CRITICAL)
     logging.basicConfig(level=logging.WARNING, handlers=[handler], force=True)
