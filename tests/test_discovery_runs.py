@@ -242,7 +242,7 @@ class TestCommands:
         assert main(["streams", "show", "pages", "--state", "state"]) == 0
         assert "appear by themselves: from a noisy 2 persons on at once" in capsys.readouterr().out
         assert main(["streams", "show", "pages", "--state", "state", "--json"]) == 0
-        assert json.loads(capsys.readouterr().out)["discovery"]["delta"] == 1e-9
+        assert json.loads(capsys.readouterr().out)["hidden"]["discovery"]["delta"] == 1e-9
         assert main(["streams", "curve", "pages", "--state", "state"]) == 0
         assert "except with a chance of 1e-09 a day" in capsys.readouterr().out
 

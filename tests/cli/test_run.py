@@ -436,9 +436,8 @@ def test_amounts_and_persons_make_the_noise_wider_and_the_loss_hold(
         == 0
     )
     assert main(["streams", "show", "amounts", "--state", "state", "--json"]) == 0
-    shown = json.loads(capsys.readouterr().out)
-    assert shown["sensitivity"] == 20
-    assert shown["error_95"] > 100
+    unit = json.loads(capsys.readouterr().out)["unit"]
+    assert unit["events"] * unit["amount"] == 20
     assert main(["streams", "curve", "amounts", "--state", "state", "--json"]) == 0
     first = json.loads(capsys.readouterr().out)[0]
     assert first["loss"] == pytest.approx(1.0, abs=1e-12)
@@ -478,7 +477,8 @@ def test_a_person_under_several_keys(
     assert main([*words, "--keys-per-person", "3", "--output", "two.csv"]) == 1
     assert "protected unit must be one person within a tick" in capsys.readouterr().err
     assert main(["streams", "show", "touched", "--state", "state", "--json"]) == 0
-    assert json.loads(capsys.readouterr().out)["sensitivity"] == 2 * rows
+    unit = json.loads(capsys.readouterr().out)["unit"]
+    assert unit["keys"] * unit["events"] == 2 * rows
     assert main(["streams", "curve", "touched", "--state", "state"]) == 0
     assert ("except with a chance of 1e-09" in capsys.readouterr().out) == (rows == 2)
 

@@ -18,7 +18,6 @@ examples:
 from __future__ import annotations
 
 import argparse
-import json
 import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
@@ -114,7 +113,7 @@ def _list(arguments: argparse.Namespace) -> None:
         statuses = [reader.status(name) for name in reader.names()]
         deleted = reader.deleted()
         if arguments.json:
-            print(json_text([_summary(reader, status) for status in statuses]))
+            print(json_text([_facts(status) for status in statuses]))
             return
     for status in statuses:
         end = _released_until(status)
@@ -132,34 +131,39 @@ def _show(arguments: argparse.Namespace) -> None:
     from fadecount.streams.groups import NO_GROUP
 
     with open_reader(arguments) as reader:
-        status = reader.status(arguments.name)
-        shown = {**_summary(reader, status), "keys": list(reader.keys(arguments.name))}
-        shown["rollback_protection"] = _protection(arguments, reader)
+        status, keys = reader.status(arguments.name), reader.keys(arguments.name)
+        protection = _protection(arguments, reader)
     if arguments.json:
-        print(json_text(shown))
-    else:
-        shown["released_until"] = _released_until(status)
-        shown["mechanism"] = repr(status.description.mechanism)
-        shown["group"] = NO_GROUP if status.group is None else status.group.text
-        if "discovery" in shown:
-            appear = shown["discovery"]["thresholds"]
-            shown["discovery"] = (
-                ", ".join(
-                    f"from a noisy {each['persons']} persons on {each['lag']}" for each in appear
-                )
-                + f" after its end{status.loss.exception}"
-            )
-        for name in ("levels", "keys"):
-            shown[name] = ", ".join(shown[name])
-        for label, value in shown.items():
-            print(f"{_LABELS.get(label, label.replace('_', ' '))}: {value}")
+        print(json_text({**_facts(status, keys), "rollback_protection": protection}))
+        return
+    described, kept = status.description, status.retain_seconds
+    shown = {
+        "name": described.name,
+        "tick": format_duration(described.ticks.tick_seconds),
+        "zone": described.ticks.zone,
+        "mechanism": repr(described.mechanism),
+        "figures per": ", ".join(described.levels),
+        "unit": described.unit.text,
+        "group": NO_GROUP if status.group is None else status.group.text,
+        "undeclared keys of a day or month appear by themselves": _appearing(status),
+        "released until": _released_until(status),
+        "other histories": str(len(status.forks)),
+        "figures are kept for": "ever" if kept is None else format_duration(kept),
+        "keys": ", ".join(keys),
+        "rollback protection": protection,
+    }
+    for label, text in shown.items():
+        if text:
+            print(f"{label}: {text}")
 
 
-_LABELS = {
-    "error_95": "the total is right, in 95 of 100 cases, to within",
-    "levels": "figures per",
-    "discovery": "undeclared keys of a day or month appear by themselves",
-}
+def _facts(status: Status, keys: tuple[str, ...] | None = None) -> dict[str, Any]:
+    """What is public about a stream, in the same form as over HTTP."""
+    from dataclasses import asdict
+
+    from fadecount.service.stream_info import stream_info
+
+    return asdict(stream_info(status, "unknown", time.time(), keys))
 
 
 def _released_until(status: Status) -> str | None:
@@ -167,44 +171,17 @@ def _released_until(status: Status) -> str | None:
     return ticks.local(status.published_tick + 1) if status.published_steps else None
 
 
-def _summary(reader: Reader, status: Status) -> dict[str, Any]:
-    description, tick, kept = status.description, status.published_tick, status.retain_seconds
-    published = reader.stream(description.name)
-    return {
-        "name": description.name,
-        "tick": format_duration(description.ticks.tick_seconds),
-        "zone": description.ticks.zone,
-        "mechanism": json.loads(description.mechanism.to_json()),
-        "levels": list(description.levels),
-        "unit": description.unit.text,
-        "group": None
-        if status.group is None
-        else {**status.group.about(), "streams": status.group.streams},
-        **_appearing(status),
-        "sensitivity": description.sensitivity,
-        "ticks_released": status.published_steps,
-        "released_until": description.ticks.shown(tick + 1) if status.published_steps else None,
-        "error_95": int(published.total().half_widths.max(initial=0))
-        if published.steps and description.unit.distinct_per is None
-        else None,
-        "other_histories": len(status.forks),
-        "releases_kept_for": "ever" if kept is None else format_duration(kept),
-    }
-
-
-def _appearing(status: Status) -> dict[str, Any]:
+def _appearing(status: Status) -> str | None:
     """How keys appear by themselves, if they do."""
     hidden, seconds = status.description.hidden, status.description.ticks.tick_seconds
     if hidden is None:
-        return {}
-    shown = [
-        {"lag": format_duration(lag * seconds) if lag else "at once", "persons": least}
-        for (lag, _), least in zip(
-            hidden.discovery.stages, hidden.discovery.thresholds, strict=True
-        )
+        return None
+    stages = zip(hidden.discovery.stages, hidden.discovery.thresholds, strict=True)
+    appear = [
+        f"from a noisy {least} persons on {format_duration(lag * seconds) if lag else 'at once'}"
+        for (lag, _), least in stages
     ]
-    stated = {"thresholds": shown, "delta": status.loss.delta, "other": hidden.other}
-    return {"discovery": {"per": hidden.discovery.per, **stated, "sample": hidden.sample}}
+    return f"{', '.join(appear)} after its end{status.loss.exception}"
 
 
 def _protection(arguments: argparse.Namespace, reader: Reader) -> str:

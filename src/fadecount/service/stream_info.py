@@ -91,20 +91,20 @@ class StreamInfo:
     """Everything that is public about a stream.
 
     `state` is running, ended, refused, clock ahead, clock behind, led elsewhere, or unknown while
-    the store is away. Every loss is stated for one `unit`, in words `unit_text`, and adds up
-    `histories` histories. `hidden` says how undeclared keys appear by themselves (null: they do
-    not): the `discovery`, with the `thresholds` of its stages, and the chance `delta` in words.
-    `group` is what all streams about the same people together lose:
-    `name`, `unit` and `text` in words, a `curve` of `loss` up to `age_seconds` (null: for
-    ever), except with the probability `delta`; null for a stream in no group: then losses of
-    other streams are not added. Figures are kept for `retain_seconds` (null: for ever).
-    `first_start` is the start of the first tick as of which nothing was removed. Everything is
-    published that was due at `published_through`, the end of the last tick that is over (null:
-    none is), and `open_start` is the start of the tick that is open now. The next publication
-    is `lag_seconds` late. `levels` are the blocks that have figures of their own; none for
-    running totals. `interval` says what intervals cover. `default_per` is what people read
-    first. Where each person counts once in slots of `distinct_per`, longer times do not add up.
-    A list of streams leaves out `keys` and the `next` figures.
+    the store is away or no service was asked. Every loss is stated for one `unit`, in words
+    `unit_text`, and adds up `histories` histories. `hidden` says how undeclared keys appear by
+    themselves (null: they do not): the `discovery`, with the `thresholds` of its stages, and the
+    chance `delta` in words. `group` is what all streams about the same people together lose:
+    `name`, `unit` and `text` in words, a `curve` of `loss` up to `age_seconds` (null: for ever),
+    except with the probability `delta`; null for a stream in no group: then losses of other streams
+    are not added. Figures are kept for `retain_seconds` (null: for ever). `first_start` is the
+    start of the first tick as of which nothing was removed. Everything is published that was due at
+    `published_through`, the end of the last tick that is over (null: none is), and `open_start` is
+    the start of the tick that is open now. The next publication is `lag_seconds` late. `levels` are
+    the blocks that have figures of their own; none for running totals. `interval` says what
+    intervals cover. `default_per` is what people read first. Where each person counts once in slots
+    of `distinct_per`, longer times do not add up. A list of streams leaves out `keys` and the
+    `next` figures.
     """
 
     name: str
