@@ -64,8 +64,6 @@ NEEDS: dict[str, tuple[list[str], ...]] = {
         ["paper", "--out", "paper"],
         [*_PLAN, "--save", "other.json", "--plot", "plan.png"],
         ["curve", "--epsilon", "0.1", "--plot", "curve.png"],
-        ["compare", "--window", "7", "--epsilon", "1", "--plot", "both.png"],
-        ["audit", "--epsilon", "1", "--plot", "audit.png"],
         ["streams", "plot", "visits", "--state", "state", "-o", "days.svg"],
     ),
     "files": (["run", "visits.parquet", *_RUN[2:]], [*_RUN, "--output", "new.parquet"]),

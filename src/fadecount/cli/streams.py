@@ -324,32 +324,32 @@ def _plot(arguments: argparse.Namespace) -> None:
 
 
 @contextmanager
-def _administered(arguments: argparse.Namespace) -> Iterator[Store]:
-    """Open the store to change a stream, unless another process leads the stream."""
-    try:
-        with open_store(arguments) as store:
-            yield store
-    except LockedError:
-        raise LockedError(
-            f"stream {arguments.name!r} is in use by another process; stop it first, or ask a"
-            " service over HTTP (docs/service.md)"
-        ) from None
+def _administered(arguments: argparse.Namespace) -> Iterator[tuple[Store, Reader]]:
+    """Open a store that exists, to change it, unless another process writes to it; and a
+    reader."""
+    with open_reader(arguments) as reader:
+        try:
+            with open_store(arguments) as store:
+                yield store, reader
+        except LockedError:
+            raise LockedError(
+                "the store is in use by another process; stop it first, or ask a service over HTTP"
+                " (docs/service.md)"
+            ) from None
 
 
 def _catch_up(arguments: argparse.Namespace) -> None:
     """Release all ticks that are over, after the clock seemed to be too far ahead."""
-    open_reader(arguments).close()  # only a store that exists
-    with open_store(arguments) as store:
+    with _administered(arguments) as (store, _):
         closed = store.open(arguments.name).catch_up(time.time())
     print(f"{arguments.name}: {closed:,} ticks released")
 
 
 def _accept_history(arguments: argparse.Namespace) -> None:
     """Let a stream go on after an old backup or a lost fence; every loss grows."""
-    with open_reader(arguments) as reader:
+    with _administered(arguments) as (store, reader):
         before = reader.status(arguments.name).loss
-        with _administered(arguments) as store:
-            store.accept_histories(arguments.name, arguments.other_histories)
+        store.accept_histories(arguments.name, arguments.other_histories)
         status = reader.status(arguments.name)
     day = max(1, UNITS["d"] // status.description.ticks.tick_seconds)
     unit = status.description.unit.text
@@ -363,11 +363,10 @@ def _accept_history(arguments: argparse.Namespace) -> None:
 def _retain(arguments: argparse.Namespace) -> None:
     """Keep releases for a time and remove older ones; observers keep what they saw."""
     seconds = None if arguments.span == "ever" else parse_duration(arguments.span, name="--for")
-    with open_reader(arguments) as reader:
-        with _administered(arguments) as store:
-            store.retain(arguments.name, seconds)
-            while store.upkeep(arguments.name):
-                pass
+    with _administered(arguments) as (store, reader):
+        store.retain(arguments.name, seconds)
+        while store.upkeep(arguments.name):
+            pass
         status = reader.status(arguments.name)
     kept = "ever" if seconds is None else format_duration(seconds)
     names = [f" per {level}" for level in status.description.levels] or [""]
@@ -381,8 +380,7 @@ def _retain(arguments: argparse.Namespace) -> None:
 
 def _delete(arguments: argparse.Namespace) -> None:
     """Remove a stream; what observers have seen, they keep."""
-    open_reader(arguments).close()
-    with _administered(arguments) as store:
+    with _administered(arguments) as (store, _):
         store.delete(arguments.name)
     print(
         f"{arguments.name}: deleted. Observers keep what they have seen, so its name stays taken. A"
@@ -395,9 +393,8 @@ def _rotate(arguments: argparse.Namespace) -> None:
     """Seal the state of a store with another key."""
     from fadecount.streams import Plain, seal_from
 
-    open_reader(arguments).close()
     new = Plain() if arguments.new_key_file is None else seal_from(arguments.new_key_file)
-    with open_store(arguments) as store:
+    with _administered(arguments) as (store, _):
         store.rotate(new)
 
 

@@ -90,20 +90,9 @@ def _described(route: Route) -> dict[str, Any]:
         content = {"application/json": {"schema": _reference(route.body)}}
         described["requestBody"] = {"required": True, "content": content}
     problem = {"application/problem+json": {"schema": _reference(ProblemAnswer)}}
-    for status in _refused(route):
-        described["responses"][str(status)] = {
-            "description": _REFUSALS[status],
-            "content": problem,
-        }
+    for status, text in _REFUSALS.items():
+        described["responses"][str(status)] = {"description": text, "content": problem}
     return described
-
-
-def _refused(route: Route) -> list[int]:
-    """Every status of a refusal."""
-    by_token = (401, 403) if route.role else ()
-    by_name = (404,) if route.variables else ()
-    by_body = (408, 413, 415) if route.body else ()
-    return sorted({400, 421, 503, *by_token, *by_name, *by_body, *route.refusals})
 
 
 def _answer(route: Route) -> dict[str, Any]:

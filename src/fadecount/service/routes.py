@@ -53,8 +53,8 @@ class Route:
     who may use it, what it takes.
 
     A token must be for the stream that the path names, and for all streams where it names none,
-    unless the route is for ``some_stream``: then the handler decides. ``refusals`` are statuses
-    beside those that follow from the rest. A ``query`` of None is not looked at.
+    unless the route is for ``some_stream``: then the handler decides. A ``query`` of None is not
+    looked at.
     """
 
     method: str
@@ -67,7 +67,6 @@ class Route:
     body: type[Struct] | None = None
     headers: Mapping[str, Mapping[str, Any]] = field(default_factory=dict)
     statuses: tuple[int, ...] = (200,)
-    refusals: tuple[int, ...] = ()
     some_stream: bool = False
 
     @property
@@ -98,12 +97,9 @@ READING = (
     Route("GET", "/v1/streams", read.list_streams, answers.StreamPage, some_stream=True,
           query=parsing.StreamsQuery),
     Route("GET", STREAM, read.get_stream, StreamInfo),
-    Route("GET", f"{STREAM}/figures", read.get_figures, FigurePage, query=parsing.FiguresQuery,
-          refusals=(410,)),
-    Route("GET", f"{STREAM}/total", read.get_total, FigurePage, query=parsing.TotalQuery,
-          refusals=(410,)),
-    Route("GET", f"{STREAM}/so-far", read.get_so_far, FigurePage, query=parsing.SoFarQuery,
-          refusals=(410,)),
+    Route("GET", f"{STREAM}/figures", read.get_figures, FigurePage, query=parsing.FiguresQuery),
+    Route("GET", f"{STREAM}/total", read.get_total, FigurePage, query=parsing.TotalQuery),
+    Route("GET", f"{STREAM}/so-far", read.get_so_far, FigurePage, query=parsing.SoFarQuery),
     Route("GET", f"{STREAM}/live", live.follow_live, live.MEDIA_TYPE,
           headers={"Last-Event-ID": LAST_EVENT_ID}),
     Route("GET", f"{STREAM}/privacy", read.get_privacy, CURVE, query=parsing.PrivacyQuery),
@@ -122,14 +118,14 @@ READING = (
 )
 WRITING = (
     Route("POST", "/v1/streams", write.create_stream, answers.Created, ADMIN, some_stream=True,
-          body=parsing.NewStream, statuses=(200, 201), refusals=(409,)),
+          body=parsing.NewStream, statuses=(200, 201)),
     Route("DELETE", STREAM, write.delete_stream, answers.Changed, ADMIN),
     Route("PUT", f"{STREAM}/retention", write.set_retention, answers.Changed, ADMIN,
           body=parsing.NewRetention),
     Route("POST", f"{STREAM}/keys", write.declare_keys, answers.Changed, ADMIN,
-          body=parsing.NewKeys, refusals=(409,)),
+          body=parsing.NewKeys),
     Route("POST", f"{STREAM}/events", write.post_events, answers.Accepted, WRITER,
-          body=parsing.Events, statuses=(202,), refusals=(409,),
+          body=parsing.Events, statuses=(202,),
           headers={"Idempotency-Key": IDEMPOTENCY_KEY}),
 )
 VISITS = (
