@@ -45,14 +45,14 @@ bench-peers: $(VENV)/test $(VENV)/peers ## the same, beside every other library 
 	$(BIN)/python -m benchmarks
 	$(BIN)/python -m benchmarks.promise
 
-audit: $(VENV)/plots ## audit mechanisms as an outsider would, with pictures
+audit: $(VENV)/test ## audit mechanisms as an outsider would
 	mkdir -p out/audit
-	$(BIN)/fadecount audit --epsilon 1 --samples 2000000 --ages 0,1,3,7,15 --plot out/audit/gradual.png
-	$(BIN)/fadecount audit --epsilon 0.5 --exponent 2 --samples 2000000 --ages 0,1,3,7,15 --plot out/audit/gradual-2.png
+	$(BIN)/fadecount audit --epsilon 1 --samples 2000000 --ages 0,1,3,7,15
+	$(BIN)/fadecount audit --epsilon 0.5 --exponent 2 --samples 2000000 --ages 0,1,3,7,15
 	$(BIN)/python -c 'import fadecount as fc; print(fc.Linear(epsilon=0.5).to_json())' > out/audit/linear.json
-	$(BIN)/fadecount audit --plan out/audit/linear.json --samples 2000000 --ages 1,2,4 --plot out/audit/linear.png
+	$(BIN)/fadecount audit --plan out/audit/linear.json --samples 2000000 --ages 1,2,4
 	$(BIN)/python -c 'import fadecount as fc; print(fc.Refresh(window=7, epsilon_current=1.5, epsilon_past=0.5).to_json())' > out/audit/refresh.json
-	$(BIN)/fadecount audit --plan out/audit/refresh.json --samples 2000000 --ages 0,1,3,7,15 --plot out/audit/refresh.png
+	$(BIN)/fadecount audit --plan out/audit/refresh.json --samples 2000000 --ages 0,1,3,7,15
 
 mutants: $(VENV)/test ## break the source in many ways and show which test notices each
 	$(BIN)/python -m campaigns.mutants

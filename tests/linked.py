@@ -37,7 +37,7 @@ WORKS: dict[str, tuple[list[str], ...]] = {
         [*_PLAN, "--save", "plan.json"],
         [*_STORED, "--output", "out.csv"],
         ["streams", "list", "--state", "state"],
-        ["doctor", "--state", "state", "--fence", "fence"],
+        ["restore", "--state", "state", "--fence", "fence"],
     ),
     "plots": (
         ["curve", "--epsilon", "0.1", "--plot", "curve.svg"],
@@ -49,7 +49,7 @@ WORKS: dict[str, tuple[list[str], ...]] = {
         ["token", "create", "--role", "admin", "--state", "service"],
         ["-c", "import fadecount.service.server"],
     ),
-    "client": (["-c", "import fadecount as fc; fc.Client, fc.AsyncClient"],),
+    "client": (["-c", "import fadecount as fc; fc.Client"],),
     "demo": (
         ["-c", f"import runpy; runpy.run_path({str(_DEMO)!r})"],
         ["-c", "import fadecount as fc, fadecount.plots, fadecount.service.server; fc.Client"],
@@ -64,8 +64,6 @@ NEEDS: dict[str, tuple[list[str], ...]] = {
         ["paper", "--out", "paper"],
         [*_PLAN, "--save", "other.json", "--plot", "plan.png"],
         ["curve", "--epsilon", "0.1", "--plot", "curve.png"],
-        ["compare", "--window", "7", "--epsilon", "1", "--plot", "both.png"],
-        ["audit", "--epsilon", "1", "--plot", "audit.png"],
         ["streams", "plot", "visits", "--state", "state", "-o", "days.svg"],
     ),
     "files": (["run", "visits.parquet", *_RUN[2:]], [*_RUN, "--output", "new.parquet"]),

@@ -368,22 +368,22 @@ MUTANTS = (
     Mutant(
         "visits late in their time",
         "streams/forks.py",
-        "np.arange(later + during, later, -every,",
-        "np.arange(later + during - every, later - every, -every,",
+        "np.arange(during, 0, -every,",
+        "np.arange(during - every, -every, -every,",
         FADING,
     ),
     Mutant(
         "the last visits forgotten",
         "streams/forks.py",
-        "+ during, later, -every,",
-        "+ during, later + every, -every,",
+        "during, 0, -every,",
+        "during, every, -every,",
         FADING,
     ),
     Mutant(
         "the present tick of releases ahead forgotten",
         "streams/forks.py",
-        "// tick_seconds) - 1 if later",
-        "// tick_seconds) if later",
+        "newest = -1 if ahead else 0",
+        "newest = 0",
         FADING,
     ),
     Mutant(
@@ -817,7 +817,7 @@ MUTANTS = (
     Mutant(
         "a repeated request on the same connection",
         "service/client.py",
-        "http = self._open() if paused else nullcontext(self._http)",
+        "http = self._open() if attempt else nullcontext(self._http)",
         "http = nullcontext(self._http)",
         ("tests/service/test_client.py",),
     ),

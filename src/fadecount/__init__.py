@@ -45,12 +45,11 @@ if TYPE_CHECKING:
     )
     from fadecount.planning import Person, Plan, design, plan
     from fadecount.runs import count
-    from fadecount.service.client import AsyncClient, Client
+    from fadecount.service.client import Client
 
 __version__ = "0.1.0"
 
 __all__ = [
-    "AsyncClient",
     "Binary",
     "Blocks",
     "Client",
@@ -75,7 +74,6 @@ __all__ = [
 ]
 
 _HOMES = {
-    "AsyncClient": "service.client",
     "Client": "service.client",
     "Counter": "counters",
     "Person": "planning",

@@ -75,18 +75,6 @@ def shown_chance(certainty: float) -> str:
     return f"{rounded_up(percent, 0 if percent <= 99 else 1)} %"
 
 
-def shown_factor(loss: float) -> str:
-    """By how much the odds of a guess can change: ``e**loss``.
-
-    >>> [shown_factor(each) for each in (0.0, 0.1, 4.7, 20.0)]
-    ['1.00', '1.11', '109.95', '10^9']
-    """
-    digits = loss / math.log(10.0)
-    if digits >= 5:
-        return f"10^{math.ceil(digits * _SAFE)}" if math.isfinite(loss) else "inf"
-    return rounded_up(math.exp(loss) * (_SAFE if loss else 1.0), 2)
-
-
 _SAFE = 1.0 + 1e-14
 """Far more than the rounding of the few operations before it."""
 

@@ -9,9 +9,6 @@ import pytest
 
 import fadecount as fc
 from fadecount.cli.main import main
-from fadecount.mechanisms.exact_sum import sum_rounded_up
-from fadecount.mechanisms.loss import Loss
-from fadecount.rounding import shown_chance, shown_factor, shown_loss
 
 FADING = ["curve", "--epsilon", "0.1"]
 
@@ -151,58 +148,6 @@ def test_a_plan_holds_for_its_tick_only(tmp_path: Path, capsys: pytest.CaptureFi
             "fadecount: --tick must be 1 hour, for which the mechanism was planned, got 1 minute;"
         )
         assert main([*words, "--plan", plan, "--tick", "1h"]) == 0
-
-
-def test_someone_who_comes_every_day(capsys: pytest.CaptureFixture[str]) -> None:
-    words = ["curve", "--epsilon", "0.01", "--tick", "1h", "--visits", "2/day", "--for", "3d"]
-    assert main([*words, "--json"]) == 0
-    found = json.loads(capsys.readouterr().out)["someone"]
-    mechanism = fc.Gradual(epsilon=0.01)
-    visits = [1, 1, 25, 25, 49, 49]
-    assert found["visits"] == "2/day"
-    assert found["loss_now"] >= mechanism.loss_of(visits, 72)
-    assert found["loss_now"] == sum_rounded_up([mechanism.loss(73 - step) for step in visits])
-    assert found["loss_in_a_year"] == sum_rounded_up(
-        [mechanism.loss(73 + 8760 - step) for step in visits]
-    )
-    assert found["loss_now"] < found["loss_in_a_year"]
-    assert main(words) == 0
-    words_said = " ".join(capsys.readouterr().out.split())
-    assert f"at most ε = {shown_loss(found['loss_now'])} is lost by now" in words_said
-    assert f"at most {shown_chance(Loss(found['loss_now']).certainty)} sure by now" in words_said
-    assert f"a factor of at most {shown_factor(found['loss_now'])} by now" in words_said
-
-
-def test_someone_certain_and_someone_under_gaussian_noise(
-    tmp_path: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
-    assert main(["curve", "--epsilon", "4", "--tick", "1h", "--visits", "1/tick"]) == 0
-    assert "becomes over 99.9 % sure by now" in " ".join(capsys.readouterr().out.split())
-    plan = tmp_path / "plan.json"
-    plan.write_text(fc.Gaussian.gradual(30.0).to_json())
-    words = ["curve", "--plan", str(plan), "--tick", "1d", "--visits", "1/week", "--for", "30d"]
-    assert main(words) == 0
-    words_said = " ".join(capsys.readouterr().out.split())
-    assert "except with a chance of 1e-09" in words_said and "odds" not in words_said
-
-
-@pytest.mark.parametrize(
-    ("words", "message"),
-    [
-        (["--visits", "1/day"], "--tick must be given with --visits"),
-        (["--tick", "1h", "--visits", "often"], "--visits must be a number of events"),
-        (
-            ["--tick", "1s", "--visits", "1/tick", "--for", "1y"],
-            "--visits must be at most 1,000,000 visits",
-        ),
-    ],
-)
-def test_a_person_that_makes_no_sense_is_one_line(
-    words: list[str], message: str, capsys: pytest.CaptureFixture[str]
-) -> None:
-    assert main(["curve", "--epsilon", "0.1", *words]) == 1
-    error = capsys.readouterr().err
-    assert message in error and error.count("\n") == 1
 
 
 def test_keys_that_appear_by_themselves(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:

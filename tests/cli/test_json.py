@@ -25,7 +25,6 @@ EXAMPLES = {
     ("streams", "list"): ["--state", "state"],
     ("streams", "show"): ["pages", "--state", "state"],
     ("streams", "curve"): ["pages", "--state", "state"],
-    ("token", "list"): ["--state", "state"],
 }
 
 

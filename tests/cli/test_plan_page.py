@@ -7,11 +7,10 @@ import threading
 from collections.abc import Iterator
 from http.client import HTTPConnection
 
-import numpy as np
 import pytest
 
 import fadecount as fc
-from fadecount.cli._plan_page import PlanServer, answer_to, made_up
+from fadecount.cli._plan_page import PlanServer, answer_to
 from fadecount.planning import plan_json
 
 QUICK = "tick=1d&horizon=1y&losses=1d:1,1y:4"
@@ -86,50 +85,9 @@ def test_the_files_of_the_page_and_no_others(server: PlanServer) -> None:
         ("losses=1h:x", "could not convert"),
         ("losses=1d:4,1y:1", "loss must not decrease"),
         ("losses=1y:1&person=x", "person must be"),
-        ("losses=1y:1&daily=many", "invalid literal"),
         ("losses=1y:1&delta=x", "could not convert"),
     ],
 )
 def test_a_refusal_is_one_line(server: PlanServer, query: str, name: str) -> None:
     status, body = get(server, f"/plan?{query}")
     assert status == 400 and json.loads(body)["detail"].startswith(name)
-
-
-def test_made_up_counts_have_the_daily_mean_and_are_the_same_every_time() -> None:
-    week = made_up(7 * 1440, 60, 1000)
-    assert int(week.sum()) == 7000 and int(week.min()) >= 0
-    assert np.array_equal(week, made_up(7 * 1440, 60, 1000))
-    assert int(made_up(24, 3600, 1000).sum()) == 1000
-
-
-@pytest.mark.parametrize("query", [QUICK, f"{QUICK}&option=3"])
-def test_simulated_bands_are_those_of_the_mechanism(query: str) -> None:
-    answer = answer_to(query)
-    totals, windows = answer["totals"], answer["windows"]
-    mechanism = fc.Mechanism.from_json(answer["file"])
-    for step, row in enumerate(totals, start=1):
-        half = mechanism.window_interval(0, step)
-        assert row["high"] - row["value"] == row["value"] - row["low"] == half
-    for step, row in enumerate(windows):
-        assert row["high"] - row["value"] == mechanism.window_interval(step, step + 1)
-    assert sum(row["truth"] for row in windows) == totals[-1]["truth"]
-    if query != QUICK:  # the days of a block counter are figures, not differences of totals
-        assert sum(row["value"] for row in windows) == totals[-1]["value"]
-
-
-def test_windows_of_other_lengths() -> None:
-    odd = answer_to("tick=1w&horizon=1y&losses=1y:4")
-    assert odd["window"] == "1 week" and len(odd["windows"]) == 30
-    short = answer_to("tick=1h&horizon=12h&losses=12h:1")
-    assert short["windows"] == [] and len(short["totals"]) == 12
-
-
-def test_days_of_blocks_are_their_figures_as_soon_as_they_are_out() -> None:
-    answer = answer_to("tick=1h&horizon=1y&losses=1d:1,1mo:2,1y:4")
-    blocks = fc.Mechanism.from_json(answer["file"])
-    assert isinstance(blocks, fc.Blocks)
-    day = next(level for level in blocks.levels if level.length == 24)
-    margin = blocks.window_interval(0, 24, as_of=24 + day.lag)
-    assert len(answer["windows"]) == 30 - -(-day.lag // 24)
-    assert {row["high"] - row["value"] for row in answer["windows"]} == {margin}
-    assert answer["published"][1]["per"] == "1d" and answer["published"][1]["lag"] == day.lag

@@ -436,25 +436,11 @@ def test_amounts_and_persons_make_the_noise_wider_and_the_loss_hold(
         == 0
     )
     assert main(["streams", "show", "amounts", "--state", "state", "--json"]) == 0
-    shown = json.loads(capsys.readouterr().out)
-    assert shown["sensitivity"] == 20
-    assert shown["error_95"] > 100
-    assert (
-        main(
-            [
-                "streams",
-                "show",
-                "amounts",
-                "--state",
-                "state",
-                "--json",
-                "--item",
-                "2026-03-01T07:30",
-            ]
-        )
-        == 0
-    )
-    assert json.loads(capsys.readouterr().out)["loss_now"] == pytest.approx(1.0, abs=1e-12)
+    unit = json.loads(capsys.readouterr().out)["unit"]
+    assert unit["events"] * unit["amount"] == 20
+    assert main(["streams", "curve", "amounts", "--state", "state", "--json"]) == 0
+    first = json.loads(capsys.readouterr().out)[0]
+    assert first["loss"] == pytest.approx(1.0, abs=1e-12)
 
 
 @pytest.mark.parametrize(
@@ -491,13 +477,10 @@ def test_a_person_under_several_keys(
     assert main([*words, "--keys-per-person", "3", "--output", "two.csv"]) == 1
     assert "protected unit must be one person within a tick" in capsys.readouterr().err
     assert main(["streams", "show", "touched", "--state", "state", "--json"]) == 0
-    assert json.loads(capsys.readouterr().out)["sensitivity"] == 2 * rows
-    asked = ["streams", "show", "touched", "--state", "state"]
-    assert main([*asked, "--visits", "1/tick", "--for", "3h"]) == 0
-    sentence = capsys.readouterr().out
-    assert main([*asked, "--item", "2026-03-01T01:30"]) == 0
-    for each in (sentence, capsys.readouterr().out):
-        assert ("except with a chance of 1e-09" in each) == (rows == 2)
+    unit = json.loads(capsys.readouterr().out)["unit"]
+    assert unit["keys"] * unit["events"] == 2 * rows
+    assert main(["streams", "curve", "touched", "--state", "state"]) == 0
+    assert ("except with a chance of 1e-09" in capsys.readouterr().out) == (rows == 2)
 
 
 def test_start_and_until_do_not_depend_on_the_events(folder: Path) -> None:

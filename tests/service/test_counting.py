@@ -129,18 +129,6 @@ def test_a_wrong_batch_in_a_group_fails_alone(harness: Harness) -> None:
     assert total(harness) == 20
 
 
-def test_json_lines(harness: Harness) -> None:
-    lines = "\n".join(json.dumps({"key": "a", "count": count}) for count in (1, 2, 3))
-    path = "/v1/streams/doors/events"
-    assert (
-        harness.request(
-            "POST", path, lines, token=harness.admin, content_type="application/x-ndjson"
-        ).status
-        == 202
-    )
-    assert total(harness) == 6
-
-
 def test_a_stream_without_keys(harness: Harness) -> None:
     plain = {
         "name": "plain",

@@ -38,7 +38,7 @@ def test_large_bodies_are_parsed_off_the_loop(
     monkeypatch.setattr(write_routes, "parse_events", noted)
     small, large = ({"events": [{"key": "a"}] * count} for count in (1, 5000))
     assert harness.post(EVENTS, small).status == harness.post(EVENTS, large).status == 202
-    assert [name.startswith("fadecount parser") for name in where] == [False, True]
+    assert [name.startswith("asyncio_") for name in where] == [False, True]
 
 
 def test_a_large_count_of_a_person_costs_no_more_than_a_small_one(

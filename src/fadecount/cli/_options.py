@@ -1,5 +1,5 @@
 """Options that several commands share, and what they mean: mechanisms, events, times and ages,
-windows, visits of a person, and where the store is."""
+windows, and where the store is."""
 
 from __future__ import annotations
 
@@ -247,36 +247,11 @@ def steps_from(text: str, tick_seconds: int | None, *, name: str, minimum: int =
     return steps
 
 
-def visits_from(text: str, tick_seconds: int, *, name: str) -> tuple[int, int | None]:
-    """Return how often someone comes, and in any how many steps (None: in all): ``24``, ``3/tick``
-    or ``24/day``, in whole steps, rounded to the stricter side."""
-    events, slash, period = (part.strip() for part in text.partition("/"))
-    if not events.isdecimal() or len(events) > 18 or int(events) < 1 or (slash and not period):
-        bound = "a number of events, or such a number per time"
-        raise bad_parameter(name, text, bound, "such as 24 or 24/day")
-    if not slash:
-        return int(events), None
-    written = _PERIODS.get(period, period)
-    if period == "tick" or written.isdecimal():
-        steps = "1" if period == "tick" else written
-        return int(events), steps_from(steps, tick_seconds, name=name, minimum=1)
-    seconds = parse_duration(written, name=name)
-    return int(events) * max(1, -(-tick_seconds // seconds)), max(1, seconds // tick_seconds)
-
-
 def default_horizon(tick_seconds: int | None) -> int:
     """A year, or a million steps where the length of a step is not known or longer than a year."""
     return (
         10**6 if tick_seconds is None or tick_seconds > UNITS["y"] else UNITS["y"] // tick_seconds
     )
-
-
-def add_visit_options(parser: argparse._ActionsContainer, text: str) -> None:
-    """``--visits 1/day --for 30d``; :func:`~fadecount.cli._output.visits_loss` reads them."""
-    text = f"someone who comes so often, such as 1/day: {text}"
-    add_options(parser, ("--visits", "N/TIME", text, str))
-    text = "with --visits: for so long (30d)"
-    parser.add_argument("--for", dest="span", metavar="LENGTH", default="30d", help=text)
 
 
 def add_per_option(parser: argparse._ActionsContainer) -> None:

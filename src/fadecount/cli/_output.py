@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import argparse
 import json
 import math
 import sys
@@ -11,19 +10,12 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any
 
-from fadecount.cli._options import visits_from
-from fadecount.durations import UNITS, format_duration, parse_duration
-from fadecount.errors import ParameterError, bad_parameter
-from fadecount.rounding import shown_chance, shown_factor, shown_loss
+from fadecount.durations import UNITS, format_duration
 
 if TYPE_CHECKING:
-    from fadecount.mechanisms import Loss, Mechanism
-    from fadecount.streams import StreamLoss, Unit
+    from fadecount.mechanisms import Mechanism
 
 _AGES = (UNITS["m"], UNITS["h"], UNITS["d"], UNITS["w"], UNITS["mo"], UNITS["y"], 10 * UNITS["y"])
-
-
-MOST_VISITS = 1_000_000
 
 
 def json_text(value: object) -> str:
@@ -73,72 +65,6 @@ def exception_of(mechanism: Mechanism) -> str:
     """Return the end of a sentence about a loss: the chance with which a promise may fail."""
     delta = getattr(mechanism, "delta", None)
     return "" if delta is None else f", except with a chance of {delta:g}"
-
-
-def visits_loss(
-    stream: StreamLoss,
-    arguments: argparse.Namespace,
-    tick_seconds: int | None,
-    *,
-    unit: Unit | None = None,
-    due: int | None = None,
-    released: int | None = None,
-) -> dict[str, Any]:
-    """Return what is lost about someone with the given visits until now, by now and in a year:
-    upper bounds for all visits together, wherever in the stream they were, and a sentence.
-
-    ``released`` is how many ticks there were: nobody came before.
-    """
-    from fadecount.streams.unit import ONE_EVENT
-
-    if tick_seconds is None:
-        raise ParameterError("--tick must be given with --visits; visits are a matter of days")
-    events, every = visits_from(arguments.visits, tick_seconds, name="--visits")
-    length = -(-parse_duration(arguments.span, name="--for") // tick_seconds)
-    every = every or length
-    if events * -(-length // every) > MOST_VISITS:
-        bound, remedy = f"at most {MOST_VISITS:,} visits in all", "choose fewer, or a shorter --for"
-        raise bad_parameter("--visits", arguments.visits, bound, remedy)
-    now, later = (
-        stream.of_person(
-            events,
-            every=every * tick_seconds,
-            during=(length if released is None else min(length, released)) * tick_seconds,
-            tick_seconds=tick_seconds,
-            later=seconds,
-            unit=unit or ONE_EVENT,
-            due=due,
-        )
-        for seconds in (0, UNITS["y"])
-    )
-    return {
-        "visits": arguments.visits,
-        "for": arguments.span,
-        "loss_now": now.epsilon,
-        "loss_in_a_year": later.epsilon,
-        "sentence": _sentence(stream, arguments.visits, length * tick_seconds, now, later),
-    }
-
-
-def _sentence(stream: StreamLoss, visits: str, seconds: int, now: Loss, later: Loss) -> str:
-    text = (
-        f"Someone who came {visits.strip()} for {format_duration(seconds)} until now: "
-        f"at most ε = {shown_loss(now.epsilon)} is lost by now, "
-        f"at most ε = {shown_loss(later.epsilon)} will be lost in a year{stream.exception}. "
-        f"A guess whether they came at all, even at first, becomes {_sure(now)} sure by now, "
-        f"{_sure(later)} in a year"
-    )
-    if hasattr(stream.mechanism, "delta"):
-        return f"{text}."
-    return (
-        f"{text}: its odds rise by a factor of at most {shown_factor(now.epsilon)} by now,"
-        f" {shown_factor(later.epsilon)} in a year."
-    )
-
-
-def _sure(loss: Loss) -> str:
-    shown = shown_chance(loss.certainty)
-    return shown if shown.startswith("over") else f"at most {shown}"
 
 
 @contextmanager

@@ -1,19 +1,17 @@
 """The page "Choose your curve" of ``fadecount plan --open``: served to this machine only, until
 Ctrl-C.
 
-It knows no store, no stream and no token. It simulates on made-up counts; the noise is the
-library's. The page shares style sheets, fonts and charts with the service's pages.
+It knows no store, no stream and no token. The page shares style sheets, fonts and charts with the
+service's pages.
 """
 
 from __future__ import annotations
 
 import contextlib
 import json
-import math
 import threading
 from collections.abc import Callable
 from dataclasses import asdict
-from datetime import UTC, datetime
 from functools import lru_cache
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from importlib.resources import files
@@ -22,24 +20,13 @@ from typing import Any
 from urllib.parse import parse_qs, urlsplit
 
 import numpy as np
-from numpy.typing import NDArray
 
 from fadecount.cli._options import per_person
 from fadecount.cli.plan import lag_words, width_words
-from fadecount.counters import Counter
-from fadecount.durations import UNITS, format_duration, parse_duration
+from fadecount.durations import format_duration, parse_duration
 from fadecount.errors import FadecountError
-from fadecount.mechanisms import (
-    Blocks,
-    ListedFigures,
-    Mechanism,
-    views_of,
-)
 from fadecount.planning import Option, Person, Plan, person_losses, plan, plan_json
 from fadecount.rounding import shown_loss
-
-Numbers = NDArray[np.int64]
-Rows = list[dict[str, Any]]
 
 _TYPES = {
     ".html": "text/html; charset=utf-8",
@@ -51,13 +38,7 @@ _TYPES = {
 _FOLDERS = ("cli/plan_page", "service/static")
 _POLICY = "default-src 'self'; frame-ancestors 'none'"
 
-_MOST_TICKS = 400_000
-_SIMULATED_SECONDS = UNITS["mo"]
-_FEWEST_TICKS = 30
-_POINTS = 240
 _AGES = 96
-_MONDAY = int(datetime(2024, 1, 1, tzinfo=UTC).timestamp())
-_WEEK = np.array([1.0, 1.0, 1.05, 1.1, 1.2, 0.9, 0.75])
 
 
 def serve_plan_page(announce: Callable[[str], None]) -> int:
@@ -132,21 +113,19 @@ def _pages() -> dict[str, Path]:
 
 def answer_to(query: str) -> dict[str, Any]:
     """Return the plan for a query of the page: the options, and for the chosen one its losses, what
-    it publishes, how exact it is, a simulated stream and its plan file.
+    it publishes, how exact it is and its plan file.
 
-    ``daily`` is about how many events a day the simulated stream has, ``option`` the option that is
-    shown (the last, if there are fewer). The rest are options of ``fadecount plan``.
+    ``option`` is the option that is shown (the last, if there are fewer). The rest are options of
+    ``fadecount plan``.
     """
     given = {name: values[-1] for name, values in parse_qs(query).items()}
-    daily, number = int(given.pop("daily", "1000")), int(given.pop("option", "1"))
+    number = int(given.pop("option", "1"))
     made = _planned(tuple(sorted(given.items())))
     number = min(number, len(made.options))
     chosen, asked = made.options[number - 1], made.request
     tick = round(asked.tick_seconds or 1)
-    totals, windows = _simulated(chosen.mechanism, asked.horizon, tick, daily)
     return {
         "tick_seconds": tick,
-        "window": format_duration(_window(tick) * tick),
         "option": number,
         "options": [_option(made, each) for each in made.options],
         "published": [
@@ -157,8 +136,6 @@ def answer_to(query: str) -> dict[str, Any]:
             {**asdict(each), "words": width_words(asked, each)} for each in made.widths(chosen)
         ],
         "losses": _losses(made, chosen, tick),
-        "totals": totals,
-        "windows": windows,
         "file": plan_json(made, chosen),
     }
 
@@ -184,11 +161,6 @@ def _person(text: str | None) -> Person | None:
     return Person(events=events, per=slot)
 
 
-def _window(tick: int) -> int:
-    """The ticks of a day, or one tick if a day has no whole number of them."""
-    return UNITS["d"] // tick if UNITS["d"] % tick == 0 else 1
-
-
 def _option(made: Plan, option: Option) -> dict[str, Any]:
     """An option, with how exact its days and its total will be."""
     *slots, total = made.widths(option)
@@ -199,12 +171,6 @@ def _option(made: Plan, option: Option) -> dict[str, Any]:
         "day": next((width.final for width in slots if width.name == "a day"), None),
         "final_loss": shown_loss(option.curve[-1][1]),
     }
-
-
-def _published_after(blocks: Blocks, window: int) -> int:
-    """How long after its end a window is known from figures: the lag of the largest level that cuts
-    windows of this length into whole blocks."""
-    return max(level.lag for level in blocks.levels if window % level.length == 0)
 
 
 def _losses(made: Plan, chosen: Option, tick: int) -> list[dict[str, Any]]:
@@ -224,74 +190,3 @@ def _losses(made: Plan, chosen: Option, tick: int) -> list[dict[str, Any]]:
         }
         for age, loss in zip(ages, losses, strict=True)
     ]
-
-
-def made_up(ticks: int, tick_seconds: int, daily: int) -> Numbers:
-    """Return made-up counts of a public place: more by day than by night, fewer at weekends; the
-    same every time."""
-    ends = np.arange(1, ticks + 1, dtype=np.float64) * (tick_seconds / UNITS["d"])
-    days = np.arange(math.ceil(float(ends[-1])) + 1)
-    before = np.concatenate([[0.0], np.cumsum(_WEEK[days % 7])])
-    day = np.floor(ends).astype(np.int64)
-    share = ends - day
-    share -= 0.9 * np.sin(2.0 * math.pi * share) / (2.0 * math.pi)
-    total = np.floor(daily * (before[day] + _WEEK[day % 7] * share)).astype(np.int64)
-    return np.diff(total, prepend=0)
-
-
-def _simulated(mechanism: Mechanism, horizon: int, tick: int, daily: int) -> tuple[Rows, Rows]:
-    """Totals and windows of up to a month of a stream with made-up counts and real noise."""
-    ticks = min(horizon, max(_FEWEST_TICKS, _SIMULATED_SECONDS // tick), _MOST_TICKS)
-    counts, counter = made_up(ticks, tick, daily), Counter(mechanism)
-    released, truth = (
-        np.concatenate([[0], each]) for each in (counter.extend(counts), np.cumsum(counts))
-    )
-
-    def rows(starts: Numbers, stops: Numbers, shown_from: Numbers) -> Rows:
-        if not len(starts):
-            return []
-        if not isinstance(mechanism, Blocks):
-            values = released[stops] - released[starts]
-            around = mechanism.half_widths(starts, stops)
-        elif not starts.any():
-            values = released[stops]
-            dates = mechanism.calendar
-            around = views_of(mechanism, starts, stops, stops, calendar=dates).half_widths(0.05)
-        else:
-            values, around = _figures_of(counter, starts, stops)
-            starts, stops, shown_from = (
-                each[: len(values)] for each in (starts, stops, shown_from)
-            )
-        true = truth[stops] - truth[starts]
-        columns = (each.tolist() for each in (shown_from, stops, values, around, true))
-        return [
-            {
-                "start": _time(begin, tick),
-                "end": _time(stop, tick),
-                "value": value,
-                "low": value - half,
-                "high": value + half,
-                "truth": real,
-            }
-            for begin, stop, value, half, real in zip(*columns, strict=True)
-        ]
-
-    shown = np.unique(np.rint(np.linspace(1, ticks, min(_POINTS, ticks))).astype(np.int64))
-    edges = np.arange(0, ticks + 1, _window(tick), dtype=np.int64)
-    return rows(np.zeros_like(shown), shown, shown - 1), rows(edges[:-1], edges[1:], edges[:-1])
-
-
-def _figures_of(counter: Counter, starts: Numbers, stops: Numbers) -> tuple[Numbers, Numbers]:
-    """The windows of a block counter as soon as their figures are out, and how far they may be from
-    the true counts; those that are not out yet are left out."""
-    blocks = counter.mechanism
-    assert isinstance(blocks, Blocks)
-    lag = _published_after(blocks, int(stops[0] - starts[0]))
-    out = stops + lag <= counter.time
-    views = views_of(blocks, starts[out], stops[out], stops[out] + lag, calendar=blocks.calendar)
-    return views.values(ListedFigures(counter.figures()))[:, 0], views.half_widths(0.05)
-
-
-def _time(tick: int, tick_seconds: int) -> str:
-    moment = datetime.fromtimestamp(_MONDAY + tick * tick_seconds, UTC)
-    return moment.strftime("%Y-%m-%dT%H:%M:%SZ")

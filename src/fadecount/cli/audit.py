@@ -7,7 +7,7 @@ on the loss (Clopper and Pearson) beside the loss claimed. The exit status is
 
 examples:
   fadecount audit --epsilon 1
-  fadecount audit --epsilon 0.5 --exponent 2 --ages 0,1,7 --plot audit.png
+  fadecount audit --epsilon 0.5 --exponent 2 --ages 0,1,7
   fadecount audit --plan plan.json --samples 4000000 --json
   fadecount audit --epsilon 1 --running noisier-or-not.json
 """
@@ -37,7 +37,6 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         ("--samples", "N", "runs on each stream and age (default: %(default)s)", 400_000),
         ("--false-alarm", "P", "chance to refute a true claim (default: %(default)s)", 1e-6),
         ("--running", "FILE", "JSON file of what really runs, if it is not what is claimed", str),
-        ("--plot", "FILE", "draw claim and bound as .png, .svg or .pdf", str),
         JSON_OPTION,
     )
 
@@ -51,10 +50,6 @@ def run(arguments: argparse.Namespace) -> int:
     mechanism = mechanism_from(arguments)
     running = read_mechanism(arguments.running) if arguments.running else None
     ages = [steps_from(text, None, name="--ages") for text in arguments.ages.split(",")]
-    if arguments.plot:
-        from fadecount.plots import check_picture
-
-        check_picture(arguments.plot)
     with progress("auditing", total=2 * arguments.samples * len(ages)) as advance:
         findings = audit(
             mechanism,
@@ -64,8 +59,6 @@ def run(arguments: argparse.Namespace) -> int:
             running=running,
             progress=advance,
         )
-    if arguments.plot:
-        _plot(arguments.plot, findings, mechanism.kind)
     refuted = any(finding.refuted for finding in findings)
     if arguments.json:
         about = {
@@ -93,12 +86,3 @@ def _print(mechanism: object, findings: list[Any], samples: int, false_alarm: fl
             f"{one.age:>5}  {one.position:>8}  {rounded_up(one.claimed, 4):>8}  {one.shown:>8.4f} "
             f" {share:>6}  {verdict}"
         )
-
-
-def _plot(path: str, findings: list[Any], kind: str) -> None:
-    from fadecount.plots import draw_bounds, new_figure, save_figure
-
-    figure = new_figure()
-    columns = ([getattr(one, name) for one in findings] for name in ("age", "claimed", "shown"))
-    draw_bounds(figure, *columns, title=f"What outputs show, beside what is claimed: {kind}")
-    save_figure(figure, path)

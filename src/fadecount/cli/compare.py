@@ -9,7 +9,7 @@ in words which of these two loses less, and from which age on.
 
 examples:
   fadecount compare --tick 1h --epsilon 0.1
-  fadecount compare --tick 1m --plan plan.json --window 1w --plot both.svg
+  fadecount compare --tick 1m --plan plan.json --window 1w
   fadecount compare --window 127 --epsilon 0.1 --exponent 2 --json
 """
 
@@ -35,10 +35,6 @@ from fadecount.durations import UNITS
 from fadecount.errors import ParameterError, bad_parameter
 from fadecount.rounding import rounded_up, shown_loss
 
-FAR_APART = 8.0
-"""Curves that end so many times apart are drawn on a logarithmic axis: on a linear one the lower
-could not be read."""
-
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     window = "time between two refreshes: 1d, 1w, 1mo, 1y (default: 1d), or steps"
@@ -49,7 +45,6 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         TICK_OPTION,
         ("--window", "W", window, str),
         ("--horizon", "N", horizon, str),
-        ("--plot", "FILE", "draw both curves as .png, .svg or .pdf", str),
         JSON_OPTION,
     )
 
@@ -63,8 +58,6 @@ def run(arguments: argparse.Namespace) -> int:
     horizon = _horizon(arguments, tick, window)
     refresh = refresh_with_error_of(fading, window=window, horizon=horizon)
     crossing = fc.crossing_age(refresh, fading)
-    if arguments.plot:
-        _plot(arguments.plot, refresh, fading, horizon, tick)
     losses = [(age, refresh.loss(age), fading.loss(age)) for age in shown_ages(horizon, tick)]
     verdict = _verdict(refresh, fading, crossing, horizon, tick)
     if arguments.json:
@@ -140,27 +133,3 @@ def _verdict(
 
 def _named(steps: int, tick: int | None) -> str:
     return f"{age_name(steps, tick)} ({steps:,} steps)" if tick else f"{steps:,} steps"
-
-
-def _plot(
-    path: str, refresh: fc.Refresh, fading: fc.Mechanism, horizon: int, tick: int | None
-) -> None:
-    from fadecount.plots import Curve, draw_curves, new_figure, save_figure
-
-    every = f"refreshing every {_named(refresh.window, tick)}"
-    curves = [
-        Curve.of(refresh, horizon=horizon + 1, label=every, kind="baseline", group=1),
-        Curve.of(fading, horizon=horizon + 1, label="fading, same error", group=0),
-    ]
-    low, high = sorted(each.loss(horizon) for each in (refresh, fading))
-    title = "What is lost about one event"
-    figure = new_figure()
-    draw_curves(
-        figure,
-        curves,
-        tick_seconds=tick,
-        columns=2,
-        logarithmic=high > FAR_APART * low,
-        title=title,
-    )
-    save_figure(figure, path)

@@ -3,15 +3,12 @@
 The loss at an age is exact: what all outputs so far can reveal about one
 event. Beside it stands the bound that the paper proves, if it has one; for
 block counters, the ages at which the loss grows, and what is published then.
-With --visits, the last line says what is lost about someone who comes again and
-again.
 
 examples:
   fadecount curve --epsilon 0.1 --tick 1m
   fadecount curve --epsilon 0.05 --exponent 2 --until 1000000000
   fadecount curve --plan plan.json --tick 1m --until 10y --plot curve.svg
   fadecount curve --epsilon 0.1 --delay 5 --ages 0,1,50 --json
-  fadecount curve --epsilon 0.1 --tick 1h --visits 1/day --for 30d
 """
 
 from __future__ import annotations
@@ -27,20 +24,18 @@ from fadecount.cli._options import (
     TICK_OPTION,
     add_mechanism_options,
     add_options,
-    add_visit_options,
     default_horizon,
     mechanism_from,
     steps_from,
     tick_seconds_from,
 )
-from fadecount.cli._output import age_name, json_text, lines_of, shown_ages, visits_loss
+from fadecount.cli._output import age_name, json_text, lines_of, shown_ages
 from fadecount.mechanisms import read_discovery
 from fadecount.rounding import rounded_up, shown_loss
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     add_mechanism_options(parser)
-    add_visit_options(parser, "what is lost about all their visits")
     add_options(
         parser,
         TICK_OPTION,
@@ -52,8 +47,6 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 
 def run(arguments: argparse.Namespace) -> int:
-    from fadecount.streams.forks import StreamLoss
-
     tick = tick_seconds_from(arguments)
     mechanism = mechanism_from(arguments, tick_seconds=tick)
     oldest = default_horizon(tick)
@@ -68,9 +61,6 @@ def run(arguments: argparse.Namespace) -> int:
     losses = [(age, mechanism.loss(age), mechanism.paper_loss(age)) for age in ages]
     error = mechanism.mse(max(1, oldest)) ** 0.5
     discovery = read_discovery(arguments.plan) if arguments.plan else None
-    person = None
-    if arguments.visits is not None:
-        person = visits_loss(StreamLoss(mechanism=mechanism), arguments, tick)
     if arguments.plot:
         _plot(arguments, mechanism, oldest, tick)
     if arguments.json:
@@ -88,7 +78,7 @@ def run(arguments: argparse.Namespace) -> int:
                 for age, loss, paper in losses
             ],
         }
-        print(json_text(about if person is None else {**about, "someone": person}))
+        print(json_text(about))
         return 0
     table = [["age (steps)", "age", "loss", "paper's bound"]]
     table += [
@@ -108,8 +98,6 @@ def run(arguments: argparse.Namespace) -> int:
         print(f"\nEach loss holds except with a chance of {mechanism.delta:g}.")
     if discovery is not None:
         print(f"\n{textwrap.fill(_hidden(discovery, tick), 88)}")
-    if person is not None:
-        print(f"\n{textwrap.fill(person['sentence'], 88)}")
     return 0
 
 

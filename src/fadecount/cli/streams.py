@@ -1,9 +1,8 @@
-"""Look at stored streams: what they are, what they have released, and what is lost about an event.
+"""Look at stored streams: what they are, what they have released, and what is lost by which age.
 
 examples:
   fadecount streams list --state ~/counts
-  fadecount streams show visits --state ~/counts --item 2026-03-01T10:00
-  fadecount streams show visits --state ~/counts --visits 1/day --for 30d
+  fadecount streams show visits --state ~/counts
   fadecount streams curve visits --state ~/counts
   fadecount streams export visits --state ~/counts --since 2026-03-01
   fadecount streams top visits --state ~/counts --since 2026-03-01
@@ -19,7 +18,6 @@ examples:
 from __future__ import annotations
 
 import argparse
-import json
 import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
@@ -31,16 +29,15 @@ from fadecount.cli._options import (
     add_options,
     add_per_option,
     add_store_options,
-    add_visit_options,
     open_reader,
     open_store,
     place_store,
     storage_from,
 )
-from fadecount.cli._output import age_name, json_text, visits_loss
+from fadecount.cli._output import age_name, json_text
 from fadecount.durations import UNITS, format_duration, parse_duration, parse_time
 from fadecount.errors import LockedError, ParameterError, bad_parameter
-from fadecount.rounding import rounded_up, shown_factor, shown_loss
+from fadecount.rounding import rounded_up, shown_loss
 
 if TYPE_CHECKING:
     from fadecount.streams import Reader, Store, Ticks
@@ -48,7 +45,6 @@ if TYPE_CHECKING:
     from fadecount.streams.status import Status
 
 MOST_PANELS = 24
-_YEAR = UNITS["y"]
 _CONFIRMED = {
     "catch-up": "the clock of this machine is right; released ticks cannot be taken back",
     "accept-history": "other histories make every loss of the stream larger, for ever",
@@ -70,9 +66,6 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
             add_options(one, JSON_OPTION)
         if name in _CONFIRMED:
             add_options(one, ("--yes", None, _CONFIRMED[name], bool))
-    item = "a moment: what has been lost about an event then, now and in a year"
-    add_options(made["show"], ("--item", "TIME", item, str))
-    add_visit_options(made["show"], "what is lost, by now")
     add_options(made["top"], ("--most", "N", "how many keys (default: 20)", int))
     for name in ("export", "plot", "top"):
         add_options(
@@ -119,7 +112,7 @@ def _list(arguments: argparse.Namespace) -> None:
         statuses = [reader.status(name) for name in reader.names()]
         deleted = reader.deleted()
         if arguments.json:
-            print(json_text([_summary(reader, status) for status in statuses]))
+            print(json_text([_facts(status) for status in statuses]))
             return
     for status in statuses:
         end = _released_until(status)
@@ -133,45 +126,43 @@ def _list(arguments: argparse.Namespace) -> None:
 
 
 def _show(arguments: argparse.Namespace) -> None:
-    """Show one stream, or what has been lost about an event or about visits."""
+    """Show one stream."""
     from fadecount.streams.groups import NO_GROUP
 
     with open_reader(arguments) as reader:
-        status = reader.status(arguments.name)
-        if arguments.visits is not None:
-            shown = {"stream": arguments.name, **_visits(status, arguments)}
-        elif arguments.item is not None:
-            shown = _item(reader, status, arguments.item)
-        else:
-            shown = {**_summary(reader, status), "keys": list(reader.keys(arguments.name))}
-            shown["rollback_protection"] = _protection(arguments, reader)
+        status, keys = reader.status(arguments.name), reader.keys(arguments.name)
+        protection = _protection(arguments, reader)
     if arguments.json:
-        print(json_text(shown))
-    elif "sentence" in shown:
-        print(shown["sentence"])
-    else:
-        shown["released_until"] = _released_until(status)
-        shown["mechanism"] = repr(status.description.mechanism)
-        shown["group"] = NO_GROUP if status.group is None else status.group.text
-        if "discovery" in shown:
-            appear = shown["discovery"]["thresholds"]
-            shown["discovery"] = (
-                ", ".join(
-                    f"from a noisy {each['persons']} persons on {each['lag']}" for each in appear
-                )
-                + f" after its end{status.loss.exception}"
-            )
-        for name in ("levels", "keys"):
-            shown[name] = ", ".join(shown[name])
-        for label, value in shown.items():
-            print(f"{_LABELS.get(label, label.replace('_', ' '))}: {value}")
+        print(json_text({**_facts(status, keys), "rollback_protection": protection}))
+        return
+    described, kept = status.description, status.retain_seconds
+    shown = {
+        "name": described.name,
+        "tick": format_duration(described.ticks.tick_seconds),
+        "zone": described.ticks.zone,
+        "mechanism": repr(described.mechanism),
+        "figures per": ", ".join(described.levels),
+        "unit": described.unit.text,
+        "group": NO_GROUP if status.group is None else status.group.text,
+        "undeclared keys of a day or month appear by themselves": _appearing(status),
+        "released until": _released_until(status),
+        "other histories": str(len(status.forks)),
+        "figures are kept for": "ever" if kept is None else format_duration(kept),
+        "keys": ", ".join(keys),
+        "rollback protection": protection,
+    }
+    for label, text in shown.items():
+        if text:
+            print(f"{label}: {text}")
 
 
-_LABELS = {
-    "error_95": "the total is right, in 95 of 100 cases, to within",
-    "levels": "figures per",
-    "discovery": "undeclared keys of a day or month appear by themselves",
-}
+def _facts(status: Status, keys: tuple[str, ...] | None = None) -> dict[str, Any]:
+    """What is public about a stream, in the same form as over HTTP."""
+    from dataclasses import asdict
+
+    from fadecount.service.stream_info import stream_info
+
+    return asdict(stream_info(status, "unknown", time.time(), keys))
 
 
 def _released_until(status: Status) -> str | None:
@@ -179,44 +170,17 @@ def _released_until(status: Status) -> str | None:
     return ticks.local(status.published_tick + 1) if status.published_steps else None
 
 
-def _summary(reader: Reader, status: Status) -> dict[str, Any]:
-    description, tick, kept = status.description, status.published_tick, status.retain_seconds
-    published = reader.stream(description.name)
-    return {
-        "name": description.name,
-        "tick": format_duration(description.ticks.tick_seconds),
-        "zone": description.ticks.zone,
-        "mechanism": json.loads(description.mechanism.to_json()),
-        "levels": list(description.levels),
-        "unit": description.unit.text,
-        "group": None
-        if status.group is None
-        else {**status.group.about(), "streams": status.group.streams},
-        **_appearing(status),
-        "sensitivity": description.sensitivity,
-        "ticks_released": status.published_steps,
-        "released_until": description.ticks.shown(tick + 1) if status.published_steps else None,
-        "error_95": int(published.total().half_widths.max(initial=0))
-        if published.steps and description.unit.distinct_per is None
-        else None,
-        "other_histories": len(status.forks),
-        "releases_kept_for": "ever" if kept is None else format_duration(kept),
-    }
-
-
-def _appearing(status: Status) -> dict[str, Any]:
+def _appearing(status: Status) -> str | None:
     """How keys appear by themselves, if they do."""
     hidden, seconds = status.description.hidden, status.description.ticks.tick_seconds
     if hidden is None:
-        return {}
-    shown = [
-        {"lag": format_duration(lag * seconds) if lag else "at once", "persons": least}
-        for (lag, _), least in zip(
-            hidden.discovery.stages, hidden.discovery.thresholds, strict=True
-        )
+        return None
+    stages = zip(hidden.discovery.stages, hidden.discovery.thresholds, strict=True)
+    appear = [
+        f"from a noisy {least} persons on {format_duration(lag * seconds) if lag else 'at once'}"
+        for (lag, _), least in stages
     ]
-    stated = {"thresholds": shown, "delta": status.loss.delta, "other": hidden.other}
-    return {"discovery": {"per": hidden.discovery.per, **stated, "sample": hidden.sample}}
+    return f"{', '.join(appear)} after its end{status.loss.exception}"
 
 
 def _protection(arguments: argparse.Namespace, reader: Reader) -> str:
@@ -227,42 +191,6 @@ def _protection(arguments: argparse.Namespace, reader: Reader) -> str:
     store: Any = storage_from(arguments).store_path if arguments.state else reader.database
     warning = shared_fate(store, fence)
     return f"fence at {fence.where}" + ("" if warning is None else f"; {warning}")
-
-
-def _item(reader: Reader, status: Status, text: str) -> dict[str, Any]:
-    """What is lost about an event at a time, now and in a year."""
-    name, ticks = status.description.name, status.description.ticks
-    tick = ticks.at(parse_time(text, ticks.zone, name="--item").timestamp())
-    now, later = reader.loss(name, tick), reader.loss(name, tick, at=time.time() + _YEAR)
-    unit = status.description.unit
-    subject = f"{'An event' if unit.of == 'event' else 'All that one person did'} in the tick"
-    if unit.per != "tick":
-        subject = f"All that one person did in the {unit.slot}"
-    sentence = (
-        f"{subject} of {ticks.local(tick)}: at most {shown_loss(now)} is lost now, at"
-        f" most {shown_loss(later)} in a year. Someone who sees all releases can raise or lower the"
-        f" odds of any guess about it by a factor of at most {shown_factor(now)} now,"
-        f" {shown_factor(later)} in a year{status.loss.exception}."
-    )
-    return {
-        "stream": name,
-        "start": ticks.shown(tick),
-        "loss_now": now,
-        "loss_in_a_year": later,
-        "sentence": sentence,
-    }
-
-
-def _visits(status: Status, arguments: argparse.Namespace) -> dict[str, Any]:
-    """What is lost about someone with these visits until now."""
-    return visits_loss(
-        status.loss,
-        arguments,
-        status.description.ticks.tick_seconds,
-        unit=status.description.unit,
-        due=_due(status),
-        released=None if status.forks else status.published_steps,
-    )
 
 
 def _due(status: Status) -> int:
@@ -294,8 +222,8 @@ def _curve(arguments: argparse.Namespace) -> None:
         shown = f"{age_name(row['age'], tick):>24}  at most {rounded_up(row['loss'], 4)}"
         print(f"{shown}  {row['cause']}")
     unit = status.description.unit
-    if unit.per != "tick":
-        print(f"for one person's {unit.slot}; ages count from its start")
+    begin = "" if unit.per == "tick" else f"; ages count from the {unit.slot}'s start"
+    print(f"for {unit.text}{status.loss.exception}{begin}")
 
 
 def _export(arguments: argparse.Namespace) -> None:
@@ -403,32 +331,32 @@ def _plot(arguments: argparse.Namespace) -> None:
 
 
 @contextmanager
-def _administered(arguments: argparse.Namespace) -> Iterator[Store]:
-    """Open the store to change a stream, unless another process leads the stream."""
-    try:
-        with open_store(arguments) as store:
-            yield store
-    except LockedError:
-        raise LockedError(
-            f"stream {arguments.name!r} is in use by another process; stop it first, or ask a"
-            " service over HTTP (docs/service.md)"
-        ) from None
+def _administered(arguments: argparse.Namespace) -> Iterator[tuple[Store, Reader]]:
+    """Open a store that exists, to change it, unless another process writes to it; and a
+    reader."""
+    with open_reader(arguments) as reader:
+        try:
+            with open_store(arguments) as store:
+                yield store, reader
+        except LockedError:
+            raise LockedError(
+                "the store is in use by another process; stop it first, or ask a service over HTTP"
+                " (docs/service.md)"
+            ) from None
 
 
 def _catch_up(arguments: argparse.Namespace) -> None:
     """Release all ticks that are over, after the clock seemed to be too far ahead."""
-    open_reader(arguments).close()  # only a store that exists
-    with open_store(arguments) as store:
+    with _administered(arguments) as (store, _):
         closed = store.open(arguments.name).catch_up(time.time())
     print(f"{arguments.name}: {closed:,} ticks released")
 
 
 def _accept_history(arguments: argparse.Namespace) -> None:
     """Let a stream go on after an old backup or a lost fence; every loss grows."""
-    with open_reader(arguments) as reader:
+    with _administered(arguments) as (store, reader):
         before = reader.status(arguments.name).loss
-        with _administered(arguments) as store:
-            store.accept_histories(arguments.name, arguments.other_histories)
+        store.accept_histories(arguments.name, arguments.other_histories)
         status = reader.status(arguments.name)
     day = max(1, UNITS["d"] // status.description.ticks.tick_seconds)
     unit = status.description.unit.text
@@ -442,11 +370,10 @@ def _accept_history(arguments: argparse.Namespace) -> None:
 def _retain(arguments: argparse.Namespace) -> None:
     """Keep releases for a time and remove older ones; observers keep what they saw."""
     seconds = None if arguments.span == "ever" else parse_duration(arguments.span, name="--for")
-    with open_reader(arguments) as reader:
-        with _administered(arguments) as store:
-            store.retain(arguments.name, seconds)
-            while store.upkeep(arguments.name):
-                pass
+    with _administered(arguments) as (store, reader):
+        store.retain(arguments.name, seconds)
+        while store.upkeep(arguments.name):
+            pass
         status = reader.status(arguments.name)
     kept = "ever" if seconds is None else format_duration(seconds)
     names = [f" per {level}" for level in status.description.levels] or [""]
@@ -460,8 +387,7 @@ def _retain(arguments: argparse.Namespace) -> None:
 
 def _delete(arguments: argparse.Namespace) -> None:
     """Remove a stream; what observers have seen, they keep."""
-    open_reader(arguments).close()
-    with _administered(arguments) as store:
+    with _administered(arguments) as (store, _):
         store.delete(arguments.name)
     print(
         f"{arguments.name}: deleted. Observers keep what they have seen, so its name stays taken. A"
@@ -474,9 +400,8 @@ def _rotate(arguments: argparse.Namespace) -> None:
     """Seal the state of a store with another key."""
     from fadecount.streams import Plain, seal_from
 
-    open_reader(arguments).close()
     new = Plain() if arguments.new_key_file is None else seal_from(arguments.new_key_file)
-    with open_store(arguments) as store:
+    with _administered(arguments) as (store, _):
         store.rotate(new)
 
 

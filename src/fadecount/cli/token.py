@@ -14,12 +14,10 @@ database of the store. A running service follows within a second.
 from __future__ import annotations
 
 import argparse
-import json
 import time
 from typing import TYPE_CHECKING
 
 from fadecount.cli._options import (
-    JSON_OPTION,
     add_options,
     add_store_options,
     place_store,
@@ -49,7 +47,6 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         ("--label", "TEXT", "what it is for, in your words; the audit log names it", ""),
         ("--expires", "LENGTH", "refused after this time, such as 90d (default: never)", str),
     )
-    add_options(listing, JSON_OPTION)
     revoke.add_argument("id", help="the id that list shows")
     for each in (create, listing, revoke):
         add_store_options(each)
@@ -74,22 +71,19 @@ def run(arguments: argparse.Namespace) -> int:
             tokens.revoke(arguments.id)
             print("revoked")
         else:
-            _show(tokens, as_json=arguments.json)
+            _show(tokens)
     return 0
 
 
-def _show(tokens: Tokens, *, as_json: bool) -> None:
-    now = time.time()
-    rows = [grant.description(now) for grant in tokens.grants()]
-    if as_json:
-        print(json.dumps(rows))
-        return
-    for row in rows:
-        until = f"until {row['expires']}" if row["expires"] else "no expiry"
-        stream = row["stream"] or "all streams"
+def _show(tokens: Tokens) -> None:
+    from fadecount.streams.ticks import iso_time
+
+    for grant in tokens.grants():
+        until = "no expiry" if grant.expires is None else f"until {iso_time(grant.expires)}"
+        stream, created = grant.stream or "all streams", iso_time(grant.created)
         parts = [
-            f"{row['id']}  {row['role']:<6}  {stream:<24}  {row['created']}",
-            "expired" if row["expired"] else until,
-            row["label"],
+            f"{grant.id}  {grant.role:<6}  {stream:<24}  {created}",
+            "expired" if grant.has_expired(time.time()) else until,
+            grant.label,
         ]
         print("  ".join(part for part in parts if part))

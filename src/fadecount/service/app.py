@@ -5,10 +5,10 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import logging
-from concurrent.futures import ThreadPoolExecutor
+from functools import partial
 
 from fadecount.service.http import Tagged
-from fadecount.service.metrics import Metrics
+from fadecount.service.metrics import STATES, Metrics
 from fadecount.service.openapi import openapi_document
 from fadecount.service.operations import static_files
 from fadecount.service.problems import Problem
@@ -44,7 +44,6 @@ class Service:
             on_change=self.pool.changed,
             reconnects=is_shared,
         )
-        self._parsers = ThreadPoolExecutor(2, thread_name_prefix="fadecount parser")
         self.reading = ReadContext(
             pool=self.pool,
             access=self.access,
@@ -55,7 +54,7 @@ class Service:
             state_of=self.writer.stream_state,
             trouble=self.trouble,
         )
-        writing = WriteContext(writer=self.writer, limits=settings.limits, parsers=self._parsers)
+        writing = WriteContext(writer=self.writer, limits=settings.limits)
         self._websites = settings.websites or Websites()
         self.visiting = VisitContext(
             websites=self._websites,
@@ -71,11 +70,11 @@ class Service:
             Router([*reads, *writes, *visits]),
             self.access,
             hosts=settings.hosts,
-            answered=metrics.answered,
         )
         metrics.ready.set_function(lambda: float(self.trouble() is None))
         metrics.lag.set_function(self._lag_seconds)
-        metrics.streams = lambda: leader.states() if (leader := self.writer.leader) else {}
+        for state in STATES:
+            metrics.streams.labels(state).set_function(partial(self._streams, state))
         metrics.live_readers.set_function(lambda: self.reading.live_readers)
         self._looking: asyncio.Task[None] | None = None
 
@@ -109,7 +108,6 @@ class Service:
 
     def _close(self) -> None:
         self.writer.stop()
-        self._parsers.shutdown(wait=True)
         self.pool.close()
 
     async def read_tokens(self) -> None:
@@ -131,6 +129,10 @@ class Service:
         if not looking.cancelled() and (error := looking.exception()) is not None:
             log.error("looking for changes by others ended: %s", type(error).__name__)
             self.writer.give_up()
+
+    def _streams(self, state: str) -> int:
+        leader = self.writer.leader
+        return 0 if leader is None else leader.states()[state]
 
     def _lag_seconds(self) -> float:
         leader = self.writer.leader

@@ -1,49 +1,28 @@
-"""The service from Python: send events that count once, read figures, follow what is published.
-
-:class:`Client` blocks, :class:`AsyncClient` is awaited. Every call is defined once, as a generator
-of requests and pauses (:class:`_Calls`); the two clients differ only in how they send and wait.
-"""
+"""The service from Python: send events that count once, read figures, follow what is published."""
 
 from __future__ import annotations
 
-import asyncio
 import functools
 import json
 import time
-from collections.abc import (
-    AsyncGenerator,
-    Awaitable,
-    Callable,
-    Generator,
-    Iterable,
-    Mapping,
-)
+from collections.abc import Generator, Iterable, Mapping
 from contextlib import nullcontext, suppress
-from typing import Any, Concatenate, Generic, ParamSpec, Self, TypeVar, overload
+from typing import Any, Self
 from urllib.parse import quote, urlsplit
 
 from fadecount.errors import FadecountError, bad_parameter, missing_extra
 from fadecount.mechanisms import Discovery, Mechanism
 from fadecount.noise import unpredictable
-from fadecount.service.stream_info import (
-    LevelInfo,
-    NextFigure,
-    PublishedFigure,
-    StageInfo,
-    StreamInfo,
-)
-from fadecount.streams.unit import Unit
+from fadecount.service.stream_info import PublishedFigure, StreamInfo
 
 try:
     import httpx
+    import msgspec
 except ImportError as error:
-    raise missing_extra("the client", "httpx", "client") from error
+    raise missing_extra("the client", str(error.name), "client") from error
 
-__all__ = ["AsyncClient", "Client", "PublishedFigure", "ServiceError", "StreamInfo"]
+__all__ = ["Client", "PublishedFigure", "ServiceError", "StreamInfo"]
 
-Parameters = ParamSpec("Parameters")
-Result = TypeVar("Result")
-Http = TypeVar("Http", httpx.Client, httpx.AsyncClient)
 _AGAIN = frozenset({408, 429, 500, 502, 503, 504})
 _LONGEST_PAUSE = 5.0
 _LIVE_SECONDS = 60.0
@@ -60,36 +39,13 @@ class ServiceError(FadecountError):
         self.status, self.code = status, code
 
 
-Steps = Generator[httpx.Request | float, httpx.Response | None, Result]
-"""Yields a request to send, or seconds to wait; receives the response, or None if there was
-none."""
+class Client:
+    """A client of the service at a URL, with a token if the service needs one.
 
-
-class _Call(Generic[Parameters, Result]):
-    """A method that is defined once, as steps: the blocking client runs them, the asynchronous one
-    awaits them."""
-
-    def __init__(self, steps: Callable[Concatenate[Any, Parameters], Steps[Result]]) -> None:
-        self._steps = steps
-
-    @overload
-    def __get__(self, client: None, kind: type) -> Callable[..., Any]: ...
-    @overload
-    def __get__(self, client: Client, kind: type) -> Callable[Parameters, Result]: ...
-    @overload
-    def __get__(
-        self, client: AsyncClient, kind: type
-    ) -> Callable[Parameters, Awaitable[Result]]: ...
-    def __get__(self, client: Client | AsyncClient | None, kind: type) -> Any:
-        if client is None:
-            return self._steps  # with the signature and the docstring
-        return lambda *positional, **named: client._run(self._steps(client, *positional, **named))
-
-
-class _Calls(Generic[Http]):
-    """What both clients can do."""
-
-    _kind: type[Http]
+    Guarantees: :meth:`add` returns when the events are durable, and counts them once however often
+    the network fails in between: every attempt carries the same idempotency key. May be used from
+    several threads.
+    """
 
     def __init__(
         self,
@@ -105,8 +61,8 @@ class _Calls(Generic[Http]):
                 "url", url, "an http or https address", "such as http://127.0.0.1:8000"
             )
         self._origin, self._attempts = f"{parts.scheme}://{parts.netloc}", attempts
-        self._open: Callable[[], Http] = functools.partial(
-            self._kind,
+        self._open = functools.partial(
+            httpx.Client,
             base_url=url,
             headers={"Authorization": f"Bearer {token}"} if token else {},
             timeout=timeout_seconds,
@@ -114,22 +70,29 @@ class _Calls(Generic[Http]):
             verify=httpx.create_ssl_context() if parts.scheme == "https" else False,
             trust_env=False,  # the token goes to the given address only
         )
-        self._http: Http = self._open()
+        self._http = self._open()
 
     def __repr__(self) -> str:
         return f"{type(self).__name__}({self._origin})"
 
-    @_Call
-    def streams(self) -> Steps[list[StreamInfo]]:
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.close()
+
+    def close(self) -> None:
+        """Close every connection."""
+        self._http.close()
+
+    def streams(self) -> list[StreamInfo]:
         """The streams that this token may see, without their keys."""
-        return [_info(each) for each in (yield from self._pages("/v1/streams", {}, "streams"))]
+        return msgspec.convert(self._pages("/v1/streams", {}, "streams"), list[StreamInfo])
 
-    @_Call
-    def stream(self, name: str) -> Steps[StreamInfo]:
+    def stream(self, name: str) -> StreamInfo:
         """What is public about a stream."""
-        return _info((yield from self._exchange("GET", _path(name))))
+        return msgspec.convert(self._exchange("GET", _path(name)), StreamInfo)
 
-    @_Call
     def create(
         self,
         name: str,
@@ -144,7 +107,7 @@ class _Calls(Generic[Http]):
         discovery: Discovery | None = None,
         other: str | None = None,
         retain: str | None = None,
-    ) -> Steps[bool]:
+    ) -> bool:
         """Create a stream that begins with the current tick; False if it exists already with this
         description and these keys.
 
@@ -170,26 +133,22 @@ class _Calls(Generic[Http]):
             "other": other,
             "retain": retain,
         }
-        return not (yield from self._exchange("POST", "/v1/streams", body=_given(body)))["repeated"]
+        return not self._exchange("POST", "/v1/streams", body=_given(body))["repeated"]
 
-    @_Call
-    def declare(self, name: str, keys: Iterable[str]) -> Steps[None]:
+    def declare(self, name: str, keys: Iterable[str]) -> None:
         """Declare more keys; known ones stay as they are."""
-        yield from self._exchange("POST", f"{_path(name)}/keys", body={"keys": list(keys)})
+        self._exchange("POST", f"{_path(name)}/keys", body={"keys": list(keys)})
 
-    @_Call
-    def retain(self, name: str, length: str | None) -> Steps[None]:
+    def retain(self, name: str, length: str | None) -> None:
         """Keep figures for a time, such as ``90d``, or for ever (None). Older ones are removed,
         for good; no loss changes."""
-        yield from self._exchange("PUT", f"{_path(name)}/retention", body={"retain": length})
+        self._exchange("PUT", f"{_path(name)}/retention", body={"retain": length})
 
-    @_Call
-    def delete(self, name: str) -> Steps[None]:
+    def delete(self, name: str) -> None:
         """Delete a stream with all its figures, for good. Observers keep what they have seen, so
         its name stays taken."""
-        yield from self._exchange("DELETE", _path(name))
+        self._exchange("DELETE", _path(name))
 
-    @_Call
     def add(
         self,
         name: str,
@@ -198,7 +157,7 @@ class _Calls(Generic[Http]):
         id: str | None = None,  # noqa: A002 - the word for it
         person: str | None = None,
         amount: int = 1,
-    ) -> Steps[bool]:
+    ) -> bool:
         """Count events by key; True when they are durable, False if this token has sent this id
         before.
 
@@ -212,7 +171,7 @@ class _Calls(Generic[Http]):
             )
         each = {} if amount == 1 else {"amount": amount}
         events = [{"key": key, "count": count, **each} for key, count in counts.items()]
-        answer = yield from self._exchange(
+        answer = self._exchange(
             "POST",
             f"{_path(name)}/events",
             body=_given({"events": events, "person": person}),
@@ -220,7 +179,6 @@ class _Calls(Generic[Http]):
         )
         return not answer["repeated"]
 
-    @_Call
     def figures(
         self,
         name: str,
@@ -231,7 +189,7 @@ class _Calls(Generic[Http]):
         since: str | None = None,
         until: str | None = None,
         as_of: str | None = None,
-    ) -> Steps[list[PublishedFigure]]:
+    ) -> list[PublishedFigure]:
         """The counts of the slots of the length ``per`` (``1h``, ``1d``, ``1w``, ``1mo``) that
         begin in [``since``, ``until``), oldest first; or with ``total`` the total after each tick,
         as it was published then. By default what people read first.
@@ -241,10 +199,9 @@ class _Calls(Generic[Http]):
         """
         query = {"per": per, "key": key, "since": since, "until": until, "as_of": as_of}
         asked = {**query, "together": _true(together), "limit": str(_PAGE)}
-        rows = yield from self._pages(f"{_path(name)}/figures", asked, "figures")
-        return [PublishedFigure(**each) for each in rows]
+        rows = self._pages(f"{_path(name)}/figures", asked, "figures")
+        return msgspec.convert(rows, list[PublishedFigure])
 
-    @_Call
     def total(
         self,
         name: str,
@@ -253,13 +210,13 @@ class _Calls(Generic[Http]):
         together: bool = False,
         at: str | None = None,
         as_of: str | None = None,
-    ) -> Steps[list[PublishedFigure]]:
+    ) -> list[PublishedFigure]:
         """The total of each key since the stream began, up to a time (by default now), or to each
         of several with commas between. See :meth:`figures`."""
         query = {"key": key, "at": at, "as_of": as_of, "together": _true(together)}
-        return _figures((yield from self._exchange("GET", f"{_path(name)}/total", query)))
+        page = self._exchange("GET", f"{_path(name)}/total", query)
+        return msgspec.convert(page["figures"], list[PublishedFigure])
 
-    @_Call
     def so_far(
         self,
         name: str,
@@ -268,24 +225,24 @@ class _Calls(Generic[Http]):
         key: str | None = None,
         together: bool = False,
         as_of: str | None = None,
-    ) -> Steps[list[PublishedFigure]]:
+    ) -> list[PublishedFigure]:
         """The count of each key in the slot that is not over: so far today, for ``1d``. See
         :meth:`figures`."""
         query = {"per": per, "key": key, "as_of": as_of, "together": _true(together)}
-        return _figures((yield from self._exchange("GET", f"{_path(name)}/so-far", query)))
+        page = self._exchange("GET", f"{_path(name)}/so-far", query)
+        return msgspec.convert(page["figures"], list[PublishedFigure])
 
-    @_Call
-    def loss(self, name: str, age: str) -> Steps[float]:
+    def loss(self, name: str, age: str) -> float:
         """The privacy loss of an event of an age, such as ``1h``: exact or an upper bound."""
-        answer = yield from self._exchange("GET", f"{_path(name)}/privacy", {"age": age})
+        answer = self._exchange("GET", f"{_path(name)}/privacy", {"age": age})
         return float(answer["losses"][0]["loss"])
 
-    def _pages(self, path: str, query: Mapping[str, str | None], rows: str) -> Steps[list[Any]]:
+    def _pages(self, path: str, query: Mapping[str, str | None], rows: str) -> list[Any]:
         """The rows of all pages of a list."""
         every: list[Any] = []
         cursor: str | None = None
         while True:
-            page = yield from self._exchange("GET", path, {**query, "cursor": cursor})
+            page = self._exchange("GET", path, {**query, "cursor": cursor})
             every += page[rows]
             cursor = page["next"]
             if cursor is None:
@@ -299,7 +256,7 @@ class _Calls(Generic[Http]):
         *,
         body: object = None,
         headers: Mapping[str, str] | None = None,
-    ) -> Steps[Any]:
+    ) -> Any:
         """One request, repeated while that may help; returns the JSON of the answer.
 
         Repeating is safe: adding sends its key; the others are idempotent. If the answer to a
@@ -313,7 +270,11 @@ class _Calls(Generic[Http]):
                 0, "unreachable", "the service cannot be reached; check its address"
             )
             pause = min(_LONGEST_PAUSE, 0.05 * 2**attempt)
-            response = yield request
+            # After a pause the connection is a new one: it may reach another process, which can.
+            http = self._open() if attempt else nullcontext(self._http)
+            response = None
+            with suppress(httpx.TransportError), http as sender:
+                response = sender.send(request)
             if response is not None:
                 if response.is_success:
                     return response.json()
@@ -325,38 +286,19 @@ class _Calls(Generic[Http]):
                 with suppress(ValueError):
                     pause = min(_LONGEST_PAUSE, float(response.headers.get("retry-after", pause)))
             if attempt + 1 < self._attempts:
-                yield pause * (0.5 + int.from_bytes(unpredictable(2)) / 65536)
+                time.sleep(pause * (0.5 + int.from_bytes(unpredictable(2)) / 65536))
         raise failure
-
-
-class Client(_Calls[httpx.Client]):
-    """A client of the service at a URL, with a token if the service needs one.
-
-    Guarantees: :meth:`add` returns when the events are durable, and counts them once however often
-    the network fails in between: every attempt carries the same idempotency key. May be used from
-    several threads.
-    """
-
-    _kind = httpx.Client
-
-    def __enter__(self) -> Self:
-        return self
-
-    def __exit__(self, *_: object) -> None:
-        self.close()
-
-    def close(self) -> None:
-        """Close every connection."""
-        self._http.close()
 
     def live(self, name: str, *, after: str | None = None) -> Generator[str]:
         """The time through which a stream is published, after each publication, without end; goes
         on when the connection breaks. Ask for figures then."""
+        path, timeout = f"{_path(name)}/live", httpx.Timeout(_LIVE_SECONDS)
         while True:
             through = ""
+            headers = _given({"Accept": "text/event-stream", "Last-Event-ID": after})
             with (
                 suppress(httpx.TransportError),
-                self._http.stream(**_live(name, after)) as response,
+                self._http.stream("GET", path, headers=headers, timeout=timeout) as response,
             ):
                 if response.status_code not in _AGAIN and not response.is_success:
                     response.read()
@@ -368,85 +310,6 @@ class Client(_Calls[httpx.Client]):
                         after, through = through, ""
                         yield after
             time.sleep(_LIVE_PAUSE)
-
-    def _run(self, steps: Steps[Result]) -> Result:
-        """Take the steps. After a pause the connection is a new one: it may reach another process,
-        which can do it."""
-        response, paused = None, False
-        try:
-            while True:
-                step, response = steps.send(response), None
-                if isinstance(step, float):
-                    time.sleep(step)
-                    paused = True
-                    continue
-                http = self._open() if paused else nullcontext(self._http)
-                with suppress(httpx.TransportError), http as sender:
-                    response = sender.send(step)
-        except StopIteration as end:
-            result: Result = end.value
-            return result
-
-
-class AsyncClient(_Calls[httpx.AsyncClient]):
-    """:class:`Client` for asyncio: the same calls and guarantees, awaited."""
-
-    _kind = httpx.AsyncClient
-
-    async def __aenter__(self) -> Self:
-        return self
-
-    async def __aexit__(self, *_: object) -> None:
-        await self.close()
-
-    async def close(self) -> None:
-        """Close every connection."""
-        await self._http.aclose()
-
-    async def live(self, name: str, *, after: str | None = None) -> AsyncGenerator[str]:
-        """See :meth:`Client.live`."""
-        while True:
-            through = ""
-            with suppress(httpx.TransportError):
-                async with self._http.stream(**_live(name, after)) as response:
-                    if response.status_code not in _AGAIN and not response.is_success:
-                        await response.aread()
-                        raise _failure(response)
-                    if response.is_success:
-                        async for line in response.aiter_lines():
-                            if line.startswith("id: "):
-                                through = line.removeprefix("id: ")
-                            elif not line and through:
-                                after, through = through, ""
-                                yield after
-            await asyncio.sleep(_LIVE_PAUSE)
-
-    async def _run(self, steps: Steps[Result]) -> Result:
-        """See :meth:`Client._run`."""
-        response, paused = None, False
-        try:
-            while True:
-                step, response = steps.send(response), None
-                if isinstance(step, float):
-                    await asyncio.sleep(step)
-                    paused = True
-                    continue
-                with suppress(httpx.TransportError):
-                    async with self._open() if paused else nullcontext(self._http) as http:
-                        response = await http.send(step)
-        except StopIteration as end:
-            result: Result = end.value
-            return result
-
-
-def _live(name: str, after: str | None) -> dict[str, Any]:
-    """The request for what is published after an event."""
-    return {
-        "method": "GET",
-        "url": f"{_path(name)}/live",
-        "headers": _given({"Accept": "text/event-stream", "Last-Event-ID": after}),
-        "timeout": httpx.Timeout(_LIVE_SECONDS),
-    }
 
 
 def _failure(response: httpx.Response) -> ServiceError:
@@ -465,28 +328,6 @@ def _path(name: str) -> str:
 def _given(fields: Mapping[str, Any]) -> dict[str, Any]:
     """The fields that have a value."""
     return {name: value for name, value in fields.items() if value is not None}
-
-
-def _info(fields: Mapping[str, Any]) -> StreamInfo:
-    """What the service says of a stream. Fields that are objects there are objects here."""
-    own = {
-        "unit": Unit.from_json(fields["unit"]),
-        "keys": tuple(fields["keys"]),
-        "levels": tuple(
-            LevelInfo(per=level["per"], stages=tuple(map(_stage, level["stages"])))
-            for level in fields["levels"]
-        ),
-    }
-    return StreamInfo(**{**fields, **own})
-
-
-def _stage(fields: Mapping[str, Any]) -> StageInfo:
-    following = fields["next"]
-    return StageInfo(**{**fields, "next": None if following is None else NextFigure(**following)})
-
-
-def _figures(page: Mapping[str, Any]) -> list[PublishedFigure]:
-    return [PublishedFigure(**each) for each in page["figures"]]
 
 
 def _true(choice: bool) -> str | None:

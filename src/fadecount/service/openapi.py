@@ -58,7 +58,7 @@ def openapi_document() -> bytes:
 def _types(route: Route) -> list[type[Any]]:
     """The types that a route takes and answers."""
     answers = route.answer if isinstance(route.answer, tuple) else (route.answer,)
-    return [each for each in (route.body, route.lines, *answers) if isinstance(each, type)]
+    return [each for each in (route.body, *answers) if isinstance(each, type)]
 
 
 def _described(route: Route) -> dict[str, Any]:
@@ -87,26 +87,12 @@ def _described(route: Route) -> dict[str, Any]:
         described["description"] = f"Needs a token of the role {role}{public}."
         described["security"] = [{"token": []}, {}] if reading else [{"token": []}]
     if route.body is not None:
-        content: dict[str, Any] = {"application/json": {"schema": _reference(route.body)}}
-        if route.lines is not None:
-            lines = f"one {route.lines.__name__} as JSON per line"
-            content["application/x-ndjson"] = {"schema": {**_TEXT, "description": lines}}
+        content = {"application/json": {"schema": _reference(route.body)}}
         described["requestBody"] = {"required": True, "content": content}
     problem = {"application/problem+json": {"schema": _reference(ProblemAnswer)}}
-    for status in _refused(route):
-        described["responses"][str(status)] = {
-            "description": _REFUSALS[status],
-            "content": problem,
-        }
+    for status, text in _REFUSALS.items():
+        described["responses"][str(status)] = {"description": text, "content": problem}
     return described
-
-
-def _refused(route: Route) -> list[int]:
-    """Every status of a refusal."""
-    by_token = (401, 403) if route.role else ()
-    by_name = (404,) if route.variables else ()
-    by_body = (408, 413, 415) if route.body else ()
-    return sorted({400, 421, 503, *by_token, *by_name, *by_body, *route.refusals})
 
 
 def _answer(route: Route) -> dict[str, Any]:

@@ -273,7 +273,7 @@ _SAFE = re.compile(
     r" range)[^'\"]*"
 )
 _DECODERS: dict[type[Struct], msgspec.json.Decoder[Any]] = {
-    each: msgspec.json.Decoder(each) for each in (Event, Events, NewStream, NewKeys, NewRetention)
+    each: msgspec.json.Decoder(each) for each in (Events, NewStream, NewKeys, NewRetention)
 }
 
 
@@ -284,31 +284,23 @@ def parse(body: bytes, kind: type[Body]) -> Body:
     return value
 
 
-def parse_events(body: bytes, *, lines: bool) -> SentEvents:
+def parse_events(body: bytes) -> SentEvents:
     """The events of a body, added up. Equal events are counted first, so that most of the work is
     done once for each different event."""
-    person: str | None = None
-    if lines:
-        events: list[Event] = _decoded(body, _DECODERS[Event].decode_lines)
-        if not 1 <= len(events) <= MOST_EVENTS:
-            detail = f"a request must hold 1 to {MOST_EVENTS} events; send several smaller ones"
-            raise bad_request("wrong_body", detail)
-    else:
-        whole: Events = _decoded(body, _DECODERS[Events].decode)
-        events, person = whole.events, whole.person
-        # a second list of events would replace the first; a name may also be written with escapes
-        if b"\\" in body or max(body.count(b'"events"'), body.count(b'"person"')) > 1:
-            _refuse_duplicates(body)
+    whole: Events = _decoded(body, _DECODERS[Events].decode)
+    # a second list of events would replace the first; a name may also be written with escapes
+    if b"\\" in body or max(body.count(b'"events"'), body.count(b'"person"')) > 1:
+        _refuse_duplicates(body)
     sums: dict[str, int] = {}
     amounts: dict[tuple[str, int], int] = {}
     largest, most_times = 1, 0
-    for event, times in Counter(events).items():
+    for event, times in Counter(whole.events).items():
         count, amount = event.count * times, event.amount
         sums[event.key] = sums.get(event.key, 0) + count * amount
         amounts[event.key, amount] = amounts.get((event.key, amount), 0) + count
         largest, most_times = max(largest, amount), max(most_times, count)
-    single = len(sums) == len(events) and most_times <= 1
-    return SentEvents(sums, largest, single, person, amounts if largest > 1 else {})
+    single = len(sums) == len(whole.events) and most_times <= 1
+    return SentEvents(sums, largest, single, whole.person, amounts if largest > 1 else {})
 
 
 def checked_text(value: str, what: str) -> str:

@@ -120,6 +120,6 @@ def internal(error: Exception, request_id: bytes) -> Problem:
     """Logs what failed and where, without values, and returns the answer to send."""
     where = traceback.extract_tb(error.__traceback__)[-1]
     what, file = type(error).__name__, where.filename.rpartition("/")[2]
-    about = {"request_id": request_id.decode()}
-    log.error("failed: %s in %s line %s", what, file, where.lineno, extra=about)
+    request = request_id.decode()
+    log.error("failed: %s in %s line %s (request %s)", what, file, where.lineno, request)
     return Problem(500, "internal", "something went wrong here; the operator's log names it")

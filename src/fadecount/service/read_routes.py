@@ -142,10 +142,8 @@ async def get_privacy(context: ReadContext, call: Call) -> Answer:
         due=due,
         unit=status.description.unit,
     )
-    # closing other ticks does not change it
-    question = ("curve", curve.stream.histories, curve.ahead, call.query)
-    make = partial(_privacy, stream, call.query, curve)
-    tagged = await context.pool.read(stream, question, make, lasting=True)
+    question = ("curve", curve.ahead, call.query)
+    tagged = await context.pool.read(stream, question, partial(_privacy, stream, call.query, curve))
     return context.answer(call, tagged)
 
 

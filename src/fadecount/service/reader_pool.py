@@ -37,7 +37,6 @@ KEY_BYTES = 300
 """About how many bytes a key takes in memory."""
 
 STREAM = "stream"
-LASTING = -1
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -135,20 +134,13 @@ class ReaderPool:
         return stream
 
     async def read(
-        self,
-        stream: PublicStream,
-        question: Hashable,
-        make: Callable[[Reader], Answer],
-        *,
-        lasting: bool = False,
+        self, stream: PublicStream, question: Hashable, make: Callable[[Reader], Answer]
     ) -> Answer:
         """The answer to a question about a stream, from memory if it was asked before.
 
-        ``make`` checks the question and makes the answer, which has a length. One that does not
-        depend on ticks may be ``lasting``: it stays in memory when the stream changes.
+        ``make`` checks the question and makes the answer, which has a length.
         """
-        name = (stream.name, (stream.status.uid, question) if lasting else question)
-        return await self._once(name, LASTING if lasting else stream.version, make)
+        return await self._once((stream.name, question), stream.version, make)
 
     async def _once(
         self, name: tuple[str, Hashable], version: int, make: Callable[[Reader], Answer]

@@ -53,8 +53,8 @@ class Route:
     who may use it, what it takes.
 
     A token must be for the stream that the path names, and for all streams where it names none,
-    unless the route is for ``some_stream``: then the handler decides. ``refusals`` are statuses
-    beside those that follow from the rest. A ``query`` of None is not looked at.
+    unless the route is for ``some_stream``: then the handler decides. A ``query`` of None is not
+    looked at.
     """
 
     method: str
@@ -65,10 +65,8 @@ class Route:
     _: KW_ONLY
     query: type[Query] | None = Query
     body: type[Struct] | None = None
-    lines: type[Struct] | None = None
     headers: Mapping[str, Mapping[str, Any]] = field(default_factory=dict)
     statuses: tuple[int, ...] = (200,)
-    refusals: tuple[int, ...] = ()
     some_stream: bool = False
 
     @property
@@ -99,12 +97,9 @@ READING = (
     Route("GET", "/v1/streams", read.list_streams, answers.StreamPage, some_stream=True,
           query=parsing.StreamsQuery),
     Route("GET", STREAM, read.get_stream, StreamInfo),
-    Route("GET", f"{STREAM}/figures", read.get_figures, FigurePage, query=parsing.FiguresQuery,
-          refusals=(410,)),
-    Route("GET", f"{STREAM}/total", read.get_total, FigurePage, query=parsing.TotalQuery,
-          refusals=(410,)),
-    Route("GET", f"{STREAM}/so-far", read.get_so_far, FigurePage, query=parsing.SoFarQuery,
-          refusals=(410,)),
+    Route("GET", f"{STREAM}/figures", read.get_figures, FigurePage, query=parsing.FiguresQuery),
+    Route("GET", f"{STREAM}/total", read.get_total, FigurePage, query=parsing.TotalQuery),
+    Route("GET", f"{STREAM}/so-far", read.get_so_far, FigurePage, query=parsing.SoFarQuery),
     Route("GET", f"{STREAM}/live", live.follow_live, live.MEDIA_TYPE,
           headers={"Last-Event-ID": LAST_EVENT_ID}),
     Route("GET", f"{STREAM}/privacy", read.get_privacy, CURVE, query=parsing.PrivacyQuery),
@@ -123,14 +118,14 @@ READING = (
 )
 WRITING = (
     Route("POST", "/v1/streams", write.create_stream, answers.Created, ADMIN, some_stream=True,
-          body=parsing.NewStream, statuses=(200, 201), refusals=(409,)),
+          body=parsing.NewStream, statuses=(200, 201)),
     Route("DELETE", STREAM, write.delete_stream, answers.Changed, ADMIN),
     Route("PUT", f"{STREAM}/retention", write.set_retention, answers.Changed, ADMIN,
           body=parsing.NewRetention),
     Route("POST", f"{STREAM}/keys", write.declare_keys, answers.Changed, ADMIN,
-          body=parsing.NewKeys, refusals=(409,)),
+          body=parsing.NewKeys),
     Route("POST", f"{STREAM}/events", write.post_events, answers.Accepted, WRITER,
-          body=parsing.Events, lines=parsing.Event, statuses=(202,), refusals=(409,),
+          body=parsing.Events, statuses=(202,),
           headers={"Idempotency-Key": IDEMPOTENCY_KEY}),
 )
 VISITS = (
@@ -191,57 +186,43 @@ class Application:
     gets status 421 before any other check. An unexpected error becomes a status 500 and a line in
     the log, both without values, and both with the random id of the request. The ids are no
     numbers in a row, which would show how much others send.
-
-    ``answered`` gets the declared path of a route, its method and the status.
     """
 
-    def __init__(
-        self,
-        router: Router,
-        access: Access,
-        *,
-        hosts: Iterable[str],
-        answered: Callable[[str, str, int], None],
-    ) -> None:
-        self._router, self._access, self._answered = router, access, answered
+    def __init__(self, router: Router, access: Access, *, hosts: Iterable[str]) -> None:
+        self._router, self._access = router, access
         self._hosts = frozenset(host.lower().encode() for host in hosts)
         self._ids = _request_ids()
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         request_id, write = next(self._ids), scope.pop(WRITE)
-        path = ""
 
         async def send_headed(message: Message) -> None:
             if message["type"] == "http.response.start":
                 own = (*SECURITY_HEADERS, (b"x-request-id", request_id))
                 message["headers"] = [*message["headers"], *own]
-                self._answered(path, scope["method"], message["status"])
             await send(message)
-
-        async def reply(answer: Answer) -> None:
-            if await write(answer, request_id):
-                self._answered(path, scope["method"], answer.status)
 
         try:
             authorization = self._check(scope)
             route, handler = self._router.find(scope)
-            path, call = route.path, Call(scope, receive)
+            call = Call(scope, receive)
             self._allow(call, route, authorization)
             answer: Any = await handler(call)
             if isinstance(answer, Answer):
-                await reply(answer)
+                await write(answer, request_id)
             else:
                 await answer(scope, receive, send_headed)
         except ClientDisconnect:
             return
         except asyncio.CancelledError:  # the service stops before the answer is ready
-            await reply(problem_answer(unavailable("the service is ending; send it again")))
+            problem = unavailable("the service is ending; send it again")
+            await write(problem_answer(problem), request_id)
         except Exception as error:
             problem = error if isinstance(error, Problem) else internal(error, request_id)
             # it refers to this call, and so would keep the request until the next garbage
             # collection
             error.__traceback__ = None
-            await reply(problem_answer(problem))
+            await write(problem_answer(problem), request_id)
 
     def _check(self, scope: Scope) -> bytes | None:
         """Refuse what other programs may read otherwise; returns the Authorization header."""

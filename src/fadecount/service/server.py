@@ -16,6 +16,7 @@ from dataclasses import replace
 from typing import Any
 
 import uvicorn
+from uvicorn.loops.auto import auto_loop_factory
 
 from fadecount.errors import StoreError
 from fadecount.service.app import Service
@@ -42,28 +43,6 @@ SILENT_SECONDS = 30
 heartbeat every 15 seconds."""
 
 
-def notify(state: str) -> None:
-    """Send a state, such as ``READY=1``, to systemd, if that manages this process (``man
-    sd_notify``). A message that cannot be sent never disturbs the service."""
-    address = os.environ.get("NOTIFY_SOCKET", "")
-    address = "\0" + address[1:] if address.startswith("@") else address
-    if address:
-        kind = socket.SOCK_DGRAM | socket.SOCK_CLOEXEC
-        with contextlib.suppress(OSError), socket.socket(socket.AF_UNIX, kind) as channel:
-            channel.setblocking(False)
-            channel.sendto(state.encode(), address)
-
-
-async def signs_of_life(is_alive: Callable[[], bool]) -> None:
-    """Send a sign of life at half the time that systemd allows, if it wants one, as long as
-    ``is_alive``. Runs until it is cancelled."""
-    seconds = int(os.environ.get("WATCHDOG_USEC", "0")) / 2e6
-    while seconds:
-        if is_alive():
-            notify("WATCHDOG=1")
-        await asyncio.sleep(seconds)
-
-
 class _Server(uvicorn.Server):
     """Closes live connections as soon as a shutdown is requested; otherwise they would delay it."""
 
@@ -80,11 +59,9 @@ class _Server(uvicorn.Server):
         """Announces the address once the server listens."""
         await super().startup(sockets)
         self.on_listening()
-        notify("READY=1")
 
     async def shutdown(self, sockets: list[socket.socket] | None = None) -> None:
         self.asked = asyncio.get_running_loop().time()
-        notify("STOPPING=1")
         self.service.pool.end_live()
         await super().shutdown(sockets)
 
@@ -104,7 +81,7 @@ def serve(
     if room < settings.limits.connections:
         log.warning("the system allows too few open files: at most %d connections", room)
     limits = replace(settings.limits, connections=room)
-    with listening, asyncio.Runner(loop_factory=_loop_factory()) as runner:
+    with listening, asyncio.Runner(loop_factory=auto_loop_factory()) as runner:
         return runner.run(
             _serve(replace(settings, hosts=hosts, limits=limits), listening, announce)
         )
@@ -157,11 +134,9 @@ async def _serve(
     host, port = listening.getsockname()[:2]
     address = f"http://{f'[{host}]' if ':' in host else host}:{port}/"
     server.on_listening = lambda: announce(f"fadecount serves {address}")
-    alive = asyncio.create_task(signs_of_life(lambda: not service.writer.failed.is_set()))
     try:
         await server.serve(sockets=[listening])
     finally:
-        alive.cancel()
         now = asyncio.get_running_loop().time()
         if not await service.stop(
             END_SECONDS - (0.0 if server.asked is None else now - server.asked)
@@ -192,19 +167,11 @@ def make_server(service: Service, settings: Settings) -> _Server:
     return server
 
 
-class _Lines(logging.Formatter):
-    """A time, a level, a message, and the id of the request if there is one."""
-
-    def format(self, record: logging.LogRecord) -> str:
-        request_id = getattr(record, "request_id", None)
-        return super().format(record) + (f" (request {request_id})" if request_id else "")
-
-
 def configure_logs(stream: Any = None) -> None:
     """One line per log entry, to standard error: a time, a level, a message from this code, names
     of streams. No counts, inputs, keys or tokens."""
     handler = logging.StreamHandler(stream or sys.stderr)
-    handler.setFormatter(_Lines("%(asctime)s %(levelname)s %(message)s"))
+    handler.setFormatter(logging.Formatter("%(asctime)s %(levelname)s %(message)s"))
     # this module logs what matters of it
     logging.getLogger("uvicorn.error").setLevel(logging.CRITICAL)
     logging.basicConfig(level=logging.WARNING, handlers=[handler], force=True)
@@ -242,13 +209,3 @@ def _notice_silence(listening: socket.socket) -> None:
     for name, value in options.items():
         if hasattr(socket, name):  # not every system has all of them
             listening.setsockopt(socket.IPPROTO_TCP, getattr(socket, name), value)
-
-
-def _loop_factory() -> Callable[[], asyncio.AbstractEventLoop] | None:
-    """uvloop where it is installed: it handles about twice as many requests."""
-    try:
-        import uvloop
-    except ImportError:
-        return None
-    made: Callable[[], asyncio.AbstractEventLoop] = uvloop.new_event_loop
-    return made

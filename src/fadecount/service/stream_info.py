@@ -4,7 +4,6 @@ client returns it."""
 from __future__ import annotations
 
 import json
-from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from functools import lru_cache
 from typing import Any
@@ -84,7 +83,7 @@ class LevelInfo:
     """Blocks of the length `per`, whose figures become sharper with each of the `stages`."""
 
     per: str
-    stages: Sequence[StageInfo]
+    stages: tuple[StageInfo, ...]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -92,20 +91,20 @@ class StreamInfo:
     """Everything that is public about a stream.
 
     `state` is running, ended, refused, clock ahead, clock behind, led elsewhere, or unknown while
-    the store is away. Every loss is stated for one `unit`, in words `unit_text`, and adds up
-    `histories` histories. `hidden` says how undeclared keys appear by themselves (null: they do
-    not): the `discovery`, with the `thresholds` of its stages, and the chance `delta` in words.
-    `group` is what all streams about the same people together lose:
-    `name`, `unit` and `text` in words, a `curve` of `loss` up to `age_seconds` (null: for
-    ever), except with the probability `delta`; null for a stream in no group: then losses of
-    other streams are not added. Figures are kept for `retain_seconds` (null: for ever).
-    `first_start` is the start of the first tick as of which nothing was removed. Everything is
-    published that was due at `published_through`, the end of the last tick that is over (null:
-    none is), and `open_start` is the start of the tick that is open now. The next publication
-    is `lag_seconds` late. `levels` are the blocks that have figures of their own; none for
-    running totals. `interval` says what intervals cover. `default_per` is what people read
-    first. Where each person counts once in slots of `distinct_per`, longer times do not add up.
-    A list of streams leaves out `keys` and the `next` figures.
+    the store is away or no service was asked. Every loss is stated for one `unit`, in words
+    `unit_text`, and adds up `histories` histories. `hidden` says how undeclared keys appear by
+    themselves (null: they do not): the `discovery`, with the `thresholds` of its stages, and the
+    chance `delta` in words. `group` is what all streams about the same people together lose:
+    `name`, `unit` and `text` in words, a `curve` of `loss` up to `age_seconds` (null: for ever),
+    except with the probability `delta`; null for a stream in no group: then losses of other streams
+    are not added. Figures are kept for `retain_seconds` (null: for ever). `first_start` is the
+    start of the first tick as of which nothing was removed. Everything is published that was due at
+    `published_through`, the end of the last tick that is over (null: none is), and `open_start` is
+    the start of the tick that is open now. The next publication is `lag_seconds` late. `levels` are
+    the blocks that have figures of their own; none for running totals. `interval` says what
+    intervals cover. `default_per` is what people read first. Where each person counts once in slots
+    of `distinct_per`, longer times do not add up. A list of streams leaves out `keys` and the
+    `next` figures.
     """
 
     name: str
@@ -113,9 +112,9 @@ class StreamInfo:
     tick_seconds: int
     zone: str
     key_count: int
-    keys: Sequence[str]
+    keys: tuple[str, ...]
     mechanism: dict[str, Any]
-    levels: Sequence[LevelInfo]
+    levels: tuple[LevelInfo, ...]
     default_per: str
     distinct_per: str | None
     unit: Unit
@@ -132,7 +131,7 @@ class StreamInfo:
 
 
 def stream_info(
-    status: Status, state: str, now: float, keys: Sequence[str] | None = None
+    status: Status, state: str, now: float, keys: tuple[str, ...] | None = None
 ) -> StreamInfo:
     """Describes a stream at a time; without ``keys`` as in a list. ``state`` is what the process
     that writes says of it.
@@ -207,20 +206,21 @@ def _hidden(hidden: HiddenKeys | None) -> dict[str, Any] | None:
     return {**hidden.to_json(), "discovery": discovery, "delta": hidden.exception()}
 
 
-def _with_next(levels: Sequence[LevelInfo], status: Status) -> list[LevelInfo]:
+def _with_next(levels: tuple[LevelInfo, ...], status: Status) -> tuple[LevelInfo, ...]:
     """The levels with the figures that come next."""
-    if status.calendar is None:
-        return list(levels)
-    return [
+    calendar = status.calendar
+    if calendar is None:
+        return levels
+    return tuple(
         replace(
             level,
-            stages=[
-                replace(stage, next=_next_figure(status, status.calendar, number, stage))
+            stages=tuple(
+                replace(stage, next=_next_figure(status, calendar, number, stage))
                 for stage in level.stages
-            ],
+            ),
         )
         for number, level in enumerate(levels)
-    ]
+    )
 
 
 def _next_figure(

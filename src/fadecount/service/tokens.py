@@ -14,7 +14,6 @@ import time
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass, field
 from enum import StrEnum
-from typing import Any
 
 from fadecount.checks import require_integer
 from fadecount.errors import bad_parameter
@@ -22,7 +21,6 @@ from fadecount.noise.entropy import unpredictable
 from fadecount.service.problems import forbidden, unauthorized, unavailable
 from fadecount.streams.audit_log import Act
 from fadecount.streams.database import Database
-from fadecount.streams.ticks import iso_time
 
 SECRET_BYTES = 32
 LONGEST_LABEL = 100
@@ -68,18 +66,6 @@ class Grant:
         """Refuse a stream that the token is not for (None: something about all streams)."""
         if self.stream not in (None, stream):
             raise forbidden()
-
-    def description(self, now: float) -> dict[str, Any]:
-        """Everything about the token but its digest, as the list of tokens shows it."""
-        return {
-            "id": self.id,
-            "role": str(self.role),
-            "stream": self.stream,
-            "label": self.label,
-            "created": iso_time(self.created),
-            "expires": None if self.expires is None else iso_time(self.expires),
-            "expired": self.has_expired(now),
-        }
 
 
 class Tokens:

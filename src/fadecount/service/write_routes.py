@@ -6,7 +6,6 @@ from __future__ import annotations
 import asyncio
 import logging
 from collections.abc import Callable
-from concurrent.futures import Executor
 from dataclasses import dataclass, replace
 from functools import partial
 from typing import TypeVar
@@ -62,7 +61,6 @@ LARGEST_ON_LOOP = 1 << 14
 """Bytes of a body that are parsed at once; a larger one is parsed on a thread, so other requests do
 not wait for it."""
 
-_LINES = ("application/x-ndjson", "application/jsonl")
 _BAD_STREAM = (
     "name, tick, zone and mechanism must be as GET /v1/streams/{name} shows them, with parameters"
     " within their bounds"
@@ -92,18 +90,15 @@ class WriteContext:
 
     writer: Writer
     limits: Limits
-    parsers: Executor
 
-    async def body(
-        self, call: Call, parsed: Callable[[bytes], Parsed], kinds: tuple[str, ...] = (JSON,)
-    ) -> Parsed:
+    async def body(self, call: Call, parsed: Callable[[bytes], Parsed]) -> Parsed:
         """The body of a request, parsed."""
-        if media_type(call) not in kinds:
-            raise Problem(415, "unsupported_type", f"Content-Type must be {' or '.join(kinds)}")
+        if media_type(call) != JSON:
+            raise Problem(415, "unsupported_type", f"Content-Type must be {JSON}")
         sent = await read_body(call, self.limits.body_bytes)
         if len(sent) <= LARGEST_ON_LOOP:
             return parsed(sent)
-        return await asyncio.get_running_loop().run_in_executor(self.parsers, parsed, sent)
+        return await asyncio.to_thread(parsed, sent)
 
     async def administer(self, call: Call, work: Callable[[Leader], Result]) -> Result:
         """Run an administrative act on the writing thread; the audit log names the token."""
@@ -123,8 +118,8 @@ class WriteContext:
 
 async def post_events(context: WriteContext, call: Call) -> Answer:
     """Count events; answered when they are durable."""
-    batch_id, lines = _batch_id(call), media_type(call) in _LINES
-    sent = await context.body(call, lambda body: parse_events(body, lines=lines), (JSON, *_LINES))
+    batch_id = _batch_id(call)
+    sent = await context.body(call, parse_events)
     own = None if batch_id is None or call.grant is None else f"{call.grant.id}/{batch_id}"
     counted = await context.writer.accept(call.stream_name, sent, own)
     return json_answer(Accepted(accepted=True, repeated=not counted), status=202)

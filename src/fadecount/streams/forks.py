@@ -138,28 +138,25 @@ class StreamLoss:
         every: int,
         during: int,
         tick_seconds: int,
-        later: int = 0,
         due: int | None = None,
         unit: Unit = ONE_EVENT,
     ) -> Loss:
         """The loss of someone who came up to ``visits`` times in any ``every`` seconds, during the
         last ``during`` seconds.
 
-        With ``later``, so many seconds after that. An upper bound whenever the visits were. Losses
-        never fall with the age, so they weigh most if each period has all of its visits at its
-        beginning; the last period may be shorter, and is as full. Where the unit is a person within
-        a tick, no tick holds more than one of them: the smaller of both bounds holds. (Each visit
-        costs at most a unit of its own age, also where the unit is a day.)
+        An upper bound whenever the visits were. Losses never fall with the age, so they weigh most
+        if each period has all of its visits at its beginning; the last period may be shorter, and
+        is as full. Where the unit is a person within a tick, no tick holds more than one of them:
+        the smaller of both bounds holds. (Each visit costs at most a unit of its own age, also
+        where the unit is a day.)
         """
         ahead = self.ahead(due)
-        ages = -(-np.arange(later + during, later, -every, dtype=np.int64) // tick_seconds)
+        ages = -(-np.arange(during, 0, -every, dtype=np.int64) // tick_seconds)
         loss = self._total(ages + ahead, self.histories, visits)
         if unit.of == "event" or unit.per != "tick":
             return loss
-        newest = (
-            -(-later // tick_seconds) - 1 if later or ahead else 0
-        )  # releases ahead of the clock hold the present tick
-        each_tick = np.arange(newest, -(-(later + during) // tick_seconds) + 1, dtype=np.int64)
+        newest = -1 if ahead else 0  # releases ahead of the clock hold the present tick
+        each_tick = np.arange(newest, -(-during // tick_seconds) + 1, dtype=np.int64)
         return min(loss, self._total(each_tick + ahead, self.histories), key=lambda one: one.amount)
 
     def _total(self, age: ArrayLike, histories: int, units: int = 1, open_ticks: int = 0) -> Loss:

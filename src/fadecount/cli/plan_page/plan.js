@@ -1,19 +1,17 @@
 // Choose your curve: what may be lost at which age, and at once how exact the counts can be. fadecount plan --open does the planning.
-import { choices, save } from "./choices.js";
-import { BarChart, LineChart } from "./counts.js";
+import { save } from "./choices.js";
 import { Handles, LEAST, MOST } from "./handles.js";
 import "./theme.js";
 import { number } from "./words.js";
 
 const AGES = [["1h", "an hour", 3600], ["1d", "a day", 86400], ["1mo", "a month", 2592000], ["1y", "a year", 31536000]];
 const SECONDS = { "1s": 1, "10s": 10, "1m": 60, "15m": 900, "1h": 3600, "1d": 86400, "1mo": 2592000, "1y": 31536000, "10y": 315360000 };
-const SELECTS = ["tick", "horizon", "unit", "times", "each", "delta", "daily"];
+const SELECTS = ["tick", "horizon", "unit", "times", "each", "delta"];
 const DEBOUNCE = 300;
 const byId = (id) => document.getElementById(id);
 
 const losses = new Map([["1h", 0.5], ["1d", 1], ["1mo", 2], ["1y", 4]]);
-const charts = { total: null, window: null };
-let [option, per, answer] = [1, "total", null];
+let [option, answer] = [1, null];
 let [wanted, planned, running, timer] = ["", "", false, 0];
 
 /* The limits in use: ages from one tick to the horizon. */
@@ -30,7 +28,6 @@ function query() {
     losses: [...limits()].map(([age, loss]) => `${age}:${loss}`).join(","),
     ...(value("unit") === "person" ? { person: `${value("times")}/${value("each")}` } : {}),
     ...(value("delta") ? { delta: value("delta") } : {}),
-    daily: value("daily"),
   });
 }
 
@@ -114,7 +111,6 @@ function show(found) {
   byId("download").disabled = false;
   document.body.classList.remove("stale");
   handles.show(limits(), found.losses, SECONDS[byId("tick").value], SECONDS[byId("horizon").value]);
-  simulated();
   alternatives();
   const day = chosen.day === null ? "" : `, in the end a day within ${margin(chosen.day)}`;
   say(`A total is within ${margin(chosen.total)}${day}, 95 % of the time.`);
@@ -122,20 +118,6 @@ function show(found) {
 
 const margin = (value) => `± ${number(value)}`;
 const made = (name, text, className = "") => Object.assign(document.createElement(name), { textContent: text, className });
-
-/* The simulated stream, as totals or as windows. */
-function simulated() {
-  const day = answer.window.replace(/^1 /, "");
-  choices(byId("periods"), "period", [["total", "total"], ...(answer.windows.length ? [["window", `per ${day}`]] : [])], per, (value) => { per = value; simulated(); });
-  if (!answer.windows.length) [per, byId("periods").querySelector("input").checked] = ["total", true];
-  for (const kind of ["total", "window"]) byId(`${kind}-chart`).hidden = kind !== per;
-  charts.total ??= new LineChart(byId("total-chart"), "Chart of a simulated running total");
-  charts.window ??= new BarChart(byId("window-chart"), "Chart of simulated counts");
-  const timed = (rows) => rows.map((row) => ({ ...row, time: Date.parse(row.start), end: Date.parse(row.end) }));
-  const rows = timed(per === "total" ? answer.totals : answer.windows);
-  charts[per].show(rows, { from: rows[0].time, to: per === "total" ? rows.at(-1).time : rows.at(-1).end, tickSeconds: answer.tick_seconds, zone: "UTC" });
-  byId("legend").classList.toggle("bars", per !== "total");
-}
 
 function alternatives() {
   const before = document.activeElement?.name === "option";
@@ -155,7 +137,7 @@ function alternatives() {
 function fromAddress() {
   const given = new URLSearchParams(location.hash.slice(1));
   const choose = (id, value) => { if ([...byId(id).options].some((each) => each.value === value)) byId(id).value = value; };
-  for (const id of ["tick", "horizon", "delta", "daily"]) if (given.has(id)) choose(id, given.get(id));
+  for (const id of ["tick", "horizon", "delta"]) if (given.has(id)) choose(id, given.get(id));
   const [times, each] = (given.get("person") ?? "").split("/");
   if (each) { choose("unit", "person"); byId("times").value = String(Math.min(1000, Math.max(1, Math.round(Number(times)) || 1))); choose("each", each); }
   for (const pair of (given.get("losses") ?? "").split(",")) {

@@ -66,13 +66,12 @@ class Counts extends Chart {
       text(frame.left - 8, y(wide) + 4, `+${compact(wide)}`, { "text-anchor": "end" }),
       text(frame.left - 8, y(-wide) + 4, `−${compact(wide)}`, { "text-anchor": "end" }),
       node("path", { class: "band", d: area(corners.map(({ at, up }) => [x(at), y(up)]), corners.map(({ at, down }) => [x(at), y(down)])) }),
-      ...(corners[0].truth === undefined ? [] : [node("path", { class: "line truth", d: line(corners.map(({ at, truth }) => [x(at), y(truth)])) })]),
     ];
   }
 }
 
 /* A row in the strip of bands: where its edges are from its value. */
-const corner = (row, at) => ({ at, up: row.high - row.value, down: row.low - row.value, ...(row.truth === undefined ? {} : { truth: row.truth - row.value }) });
+const corner = (row, at) => ({ at, up: row.high - row.value, down: row.low - row.value });
 
 /* Totals of one key, or of all. */
 export class LineChart extends Counts {
@@ -90,7 +89,6 @@ export class LineChart extends Counts {
     const parts = [...this.values(frame, y, low, high), ...this.times(frame, x)];
     parts.push(node("path", { class: "band", d: area(shown.map((row) => [x(row.time), y(row.high)]), shown.map((row) => [x(row.time), y(row.low)])) }));
     parts.push(node("path", { class: "line", d: line(shown.map((row) => [x(row.time), y(row.value)])) }));
-    if (shown[0]?.truth !== undefined) parts.push(node("path", { class: "line truth", d: line(shown.map((row) => [x(row.time), y(row.truth)])) }));
     if (thin) parts.push(...this.enlarged(frame, shown.map((row) => corner(row, row.time)), x));
     const row = this.items[this.at];
     if (row) parts.push(...this.readout(frame, x(row.time), [between(row), this.when(row)]));
@@ -123,7 +121,6 @@ export class BarChart extends Counts {
       parts.push(node("rect", { class: kind, x: (left + gap / 2).toFixed(1), width: Math.max(1, right - left - gap).toFixed(1), y: top.toFixed(1), height: Math.max(1, base - top).toFixed(1), rx: Math.min(3, (right - left) / 6).toFixed(1) }));
       const middle = this.scale(row).toFixed(1);
       parts.push(node("line", { class: "whisker", x1: middle, x2: middle, y1: y(row.low).toFixed(1), y2: y(row.high).toFixed(1) }));
-      if (row.truth !== undefined) parts.push(node("line", { class: "line truth", x1: (left + gap / 2).toFixed(1), x2: (right - gap / 2).toFixed(1), y1: y(row.truth).toFixed(1), y2: y(row.truth).toFixed(1) }));
     });
     parts.push(node("line", { class: "zero", x1: frame.left, x2: frame.right, y1: y(0).toFixed(1), y2: y(0).toFixed(1) }));
     if (thin) parts.push(...this.enlarged(frame, rows.flatMap((row) => [corner(row, row.time), corner(row, row.end)]), x));
