@@ -36,7 +36,6 @@ from fadecount.cli._options import (
     open_store,
     parse_time,
     place_store,
-    storage_from,
 )
 from fadecount.cli._output import age_name, json_text, visits_loss
 from fadecount.durations import UNITS, format_duration, parse_duration
@@ -135,6 +134,7 @@ def _list(arguments: argparse.Namespace) -> None:
 
 def _show(arguments: argparse.Namespace) -> None:
     """Show one stream, or what has been lost about an event or about visits."""
+    from fadecount.streams.fence import fence_from
     from fadecount.streams.groups import NO_GROUP
 
     with open_reader(arguments) as reader:
@@ -145,7 +145,7 @@ def _show(arguments: argparse.Namespace) -> None:
             shown = _item(reader, status, arguments.item)
         else:
             shown = {**_summary(reader, status), "keys": list(reader.keys(arguments.name))}
-            shown["rollback_protection"] = _protection(arguments, reader)
+            shown["rollback_protection"] = f"fence at {fence_from(arguments.fence).where}"
     if arguments.json:
         print(json_text(shown))
     elif "sentence" in shown:
@@ -192,9 +192,9 @@ def _summary(reader: Reader, status: Status) -> dict[str, Any]:
         "unit": description.unit.text,
         "group": None
         if status.group is None
-        else {**status.group.about(), "streams": status.group.streams},
+        else {**status.group.about, "streams": status.group.streams},
         **_appearing(status),
-        "sensitivity": description.sensitivity,
+        "sensitivity": description.unit.sensitivity,
         "ticks_released": status.published_steps,
         "released_until": description.ticks.shown(tick + 1) if status.published_steps else None,
         "error_95": int(published.total().half_widths.max(initial=0))
@@ -218,16 +218,6 @@ def _appearing(status: Status) -> dict[str, Any]:
     ]
     stated = {"thresholds": shown, "delta": status.loss.delta, "other": hidden.other}
     return {"discovery": {"per": hidden.discovery.per, **stated, "sample": hidden.sample}}
-
-
-def _protection(arguments: argparse.Namespace, reader: Reader) -> str:
-    """Where the fence is, and whether one backup is likely to hold both it and the store."""
-    from fadecount.streams.fence import fence_from, shared_fate
-
-    fence = fence_from(arguments.fence)
-    store: Any = storage_from(arguments).store_path if arguments.state else reader.database
-    warning = shared_fate(store, fence)
-    return f"fence at {fence.where}" + ("" if warning is None else f"; {warning}")
 
 
 def _item(reader: Reader, status: Status, text: str) -> dict[str, Any]:
@@ -366,8 +356,8 @@ def _top(arguments: argparse.Namespace) -> None:
 def _plot(arguments: argparse.Namespace) -> None:
     """Draw the totals, or the counts per hour, day, ..., with intervals of 95 percent."""
     from fadecount.plots import draw_panels, new_figure, save_figure
-    from fadecount.streams.export import TOTAL, joined_table
-    from fadecount.streams.published import first_per
+    from fadecount.streams.export import joined_table
+    from fadecount.streams.published import TOTAL, first_per
 
     with open_reader(arguments) as reader:
         ticks, keys = reader.status(arguments.name).description.ticks, reader.keys(arguments.name)
