@@ -35,7 +35,6 @@ def test_list_and_show(stored: Path, capsys: pytest.CaptureFixture[str]) -> None
     assert "keys: home, help, other" in shown
     assert "unit: one event\n" in shown
     assert "rollback protection: fence at " in shown
-    assert "on one file system" in shown
     assert main(["streams", "list", "--state", "state", "--json"]) == 0
     (found,) = json.loads(capsys.readouterr().out)
     assert found["published_through"] == "2026-03-01T10:00:00Z"

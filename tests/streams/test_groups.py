@@ -259,7 +259,7 @@ def test_accepted_histories_are_in_the_loss_of_the_group(tmp_path: Path) -> None
         assert (after.group.at(60), after.group.at(None)) == (0.25, 0.6)
         assert ", more than promised, since other histories were accepted," in after.group.text
         assert "0.25 up to 1 minute, 0.6 later" in after.group.text
-        assert after.group.about()["curve"][1] == {"age_seconds": None, "loss": 0.6}
+        assert after.group.about["curve"][1] == {"age_seconds": None, "loss": 0.6}
         store.open("rides").close_through(6)
         store.delete("rides")
         with pytest.raises(ParameterError, match="the others: rides"):

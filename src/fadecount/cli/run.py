@@ -95,7 +95,8 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 
 def run(arguments: argparse.Namespace) -> int:
-    from fadecount.streams.export import TOTAL, check_output
+    from fadecount.streams.export import check_output
+    from fadecount.streams.published import TOTAL
 
     options = source_options(arguments)
     arguments.input, *more = arguments.inputs
@@ -146,7 +147,7 @@ def _begun(arguments: argparse.Namespace, options: SourceOptions, store: Store |
                 "--plan must say how keys appear with --discover; make one with: fadecount plan"
                 " --discover"
             )
-    under_way = runs.run(
+    return runs.run(
         _source(arguments),
         options,
         store=store,
@@ -161,9 +162,6 @@ def _begun(arguments: argparse.Namespace, options: SourceOptions, store: Store |
         discovery=discovery,
         gate=_gate(arguments),
     )
-    if store is not None and name not in names and store.fence_warning:
-        _say(store.fence_warning)
-    return under_way
 
 
 def _gate(arguments: argparse.Namespace) -> Gate | None:
@@ -230,8 +228,8 @@ def _status(arguments: argparse.Namespace) -> Status | None:
 
 def _release(arguments: argparse.Namespace, under_way: Run, how: dict[str, Any]) -> int:
     """Write what is released, until the source ends or the user interrupts, and report."""
-    from fadecount.streams.export import TOTAL, FigureWriter, news_tables, published_tables
-    from fadecount.streams.published import require_level
+    from fadecount.streams.export import FigureWriter, news_tables, published_tables
+    from fadecount.streams.published import TOTAL, require_level
 
     stream, kept = under_way.stream, is_stored(arguments)
     live = arguments.follow or arguments.time is None

@@ -32,7 +32,6 @@ from fadecount.cli._options import (
     open_reader,
     open_store,
     place_store,
-    storage_from,
 )
 from fadecount.cli._output import age_name, json_text
 from fadecount.durations import UNITS, format_duration, parse_duration, parse_time
@@ -127,11 +126,12 @@ def _list(arguments: argparse.Namespace) -> None:
 
 def _show(arguments: argparse.Namespace) -> None:
     """Show one stream."""
+    from fadecount.streams.fence import fence_from
     from fadecount.streams.groups import NO_GROUP
 
     with open_reader(arguments) as reader:
         status, keys = reader.status(arguments.name), reader.keys(arguments.name)
-        protection = _protection(arguments, reader)
+        protection = f"fence at {fence_from(arguments.fence).where}"
     if arguments.json:
         print(json_text({**_facts(status, keys), "rollback_protection": protection}))
         return
@@ -181,16 +181,6 @@ def _appearing(status: Status) -> str | None:
         for (lag, _), least in stages
     ]
     return f"{', '.join(appear)} after its end{status.loss.exception}"
-
-
-def _protection(arguments: argparse.Namespace, reader: Reader) -> str:
-    """Where the fence is, and whether one backup is likely to hold both it and the store."""
-    from fadecount.streams.fence import fence_from, shared_fate
-
-    fence = fence_from(arguments.fence)
-    store: Any = storage_from(arguments).store_path if arguments.state else reader.database
-    warning = shared_fate(store, fence)
-    return f"fence at {fence.where}" + ("" if warning is None else f"; {warning}")
 
 
 def _due(status: Status) -> int:
@@ -293,8 +283,8 @@ def _top(arguments: argparse.Namespace) -> None:
 def _plot(arguments: argparse.Namespace) -> None:
     """Draw the totals, or the counts per hour, day, ..., with intervals of 95 percent."""
     from fadecount.plots import draw_panels, new_figure, save_figure
-    from fadecount.streams.export import TOTAL, joined_table
-    from fadecount.streams.published import first_per
+    from fadecount.streams.export import joined_table
+    from fadecount.streams.published import TOTAL, first_per
 
     with open_reader(arguments) as reader:
         description, keys = reader.status(arguments.name).description, reader.keys(arguments.name)

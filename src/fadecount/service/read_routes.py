@@ -38,8 +38,15 @@ from fadecount.service.reader_pool import PublicStream, ReaderPool
 from fadecount.service.settings import Clock
 from fadecount.service.stream_info import FigurePage, PublishedFigure, StreamInfo, stream_info
 from fadecount.service.tokens import Access
-from fadecount.streams.export import COLUMNS, TOTAL, Table, csv_text, figures_table, table_rows
-from fadecount.streams.published import Figures, Published, first_per, no_figures, require_sum
+from fadecount.streams.export import COLUMNS, Table, csv_text, figures_table, table_rows
+from fadecount.streams.published import (
+    TOTAL,
+    Figures,
+    Published,
+    first_per,
+    no_figures,
+    require_sum,
+)
 from fadecount.streams.reader import Reader
 from fadecount.streams.status import Status
 from fadecount.streams.windows import WindowCalendar

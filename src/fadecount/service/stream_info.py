@@ -162,7 +162,7 @@ def stream_info(
         unit=description.unit,
         unit_text=description.unit.text,
         interval=f"95 %, {description.unit.covers}",
-        group=None if status.group is None else status.group.about(),
+        group=None if status.group is None else status.group.about,
         hidden=_hidden(description.hidden),
         histories=loss.histories,
         retain_seconds=status.retain_seconds,

@@ -137,11 +137,6 @@ class Description:
             seconds -= 2 * DAY
         return max(0, seconds // self.ticks.tick_seconds - 1)
 
-    @property
-    def sensitivity(self) -> int:
-        """By how much one unit can change the counts of its tick, all keys together."""
-        return self.unit.sensitivity
-
     def to_json(self) -> str:
         """The description as JSON text."""
         fields = {

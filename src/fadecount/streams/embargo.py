@@ -80,18 +80,6 @@ def take_public(
     return taken
 
 
-def reseal_embargo(database: Database, old: Seal, new: Seal, status: Status) -> None:
-    """Seal the figures under embargo of a stream with another key."""
-    sql = "SELECT level, stage, first_tick, end_tick, public_tick, body FROM embargo"
-    for *place, body in database.query(f"{sql} WHERE stream = ?", (status.id,)):
-        about = _about(status, *place)
-        database.change(
-            "UPDATE embargo SET body = ? WHERE stream = ? AND level = ? AND stage = ? AND"
-            " first_tick = ?",
-            (new.close(old.open(body, about), about), status.id, *place[:3]),
-        )
-
-
 def _about(
     status: Status, level: int, stage: int, first_tick: int, end_tick: int, public_tick: int
 ) -> str:

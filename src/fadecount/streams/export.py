@@ -9,19 +9,25 @@ import os
 import sys
 from collections.abc import Iterable, Iterator, Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Literal, Self, TextIO
+from typing import Any, Literal, Self, TextIO
 
 import numpy as np
 from numpy.typing import NDArray
 
 from fadecount.errors import FadecountError, bad_parameter, missing_extra
 from fadecount.streams.description import Description
+from fadecount.streams.forks import StreamLoss
+from fadecount.streams.groups import NO_GROUP, GroupLoss
+from fadecount.streams.published import (
+    STATUSES,
+    TOTAL,
+    Figures,
+    KeyTable,
+    Published,
+    loss_steps,
+    no_figures,
+)
 from fadecount.streams.ticks import iso_times
-
-if TYPE_CHECKING:
-    from fadecount.streams.forks import StreamLoss
-    from fadecount.streams.groups import GroupLoss
-    from fadecount.streams.published import Figures, KeyTable, Published
 
 COLUMNS = (
     "stream",
@@ -35,8 +41,6 @@ COLUMNS = (
     "partial",
     "published",
 )
-TOTAL = "total"
-"""The ``per`` of running totals: slots that all begin with the stream."""
 Table = dict[str, NDArray[Any]]
 """Columns of one length; times are Unix seconds."""
 APPEARED = "appeared"
@@ -139,7 +143,7 @@ class FigureWriter:
         """Write the rows of a table, with times in a zone (the stream's)."""
         if self._kind == "parquet":
             stream = _polars().lit(self._stream).alias("stream")
-            frame = _polars_frame(table, zone or self._zone)
+            frame = to_frame(table, zone or self._zone)
             self._frames.append(frame.select(stream, _polars().all()))
             return
         rows = table_rows(self._stream, table, zone or self._zone)
@@ -196,9 +200,6 @@ def about_stream(
 ) -> dict[str, Any]:
     """What a reader of figures must know of their stream: the protected unit, and by which age it
     has lost at most how much, with what causes each step; the same for its group."""
-    from fadecount.streams.groups import NO_GROUP
-    from fadecount.streams.published import loss_steps
-
     unit, ticks, loss = description.unit, description.ticks, loss or description.loss()
     hidden = description.hidden
     appearing: dict[str, Any] = {}
@@ -224,7 +225,7 @@ def about_stream(
             for age, cause in loss_steps(description)
         ],
         **appearing,
-        "group": NO_GROUP if group is None else group.about(),
+        "group": NO_GROUP if group is None else group.about,
         "mechanism": description.mechanism.to_json(),
     }
 
@@ -248,8 +249,6 @@ def published_tables(
     are those of :meth:`Published.figures`. Keys that appeared by themselves follow the declared
     ones, with the column ``appeared``.
     """
-    from fadecount.streams.published import no_figures
-
     keys, per, hidden = published.keys, per or published.default_per, published.description.hidden
     asked = {"since": since, "until": until, "as_of": as_of, "news_since": news_since}
     if per != TOTAL:
@@ -285,8 +284,6 @@ def _with_appeared(table: Table, hidden: object) -> Table:
 def keys_table(keys: KeyTable) -> Table:
     """Keys that appeared by themselves, with the columns of :func:`figures_table` and
     ``appeared``."""
-    from fadecount.streams.published import STATUSES
-
     columns = (
         keys.starts,
         keys.ends,
@@ -364,24 +361,7 @@ def csv_text(rows: Iterable[Sequence[object]]) -> str:
 
 
 def to_frame(table: Table, zone: str) -> Any:
-    """A table as a data frame: polars, or pandas where only that is installed."""
-    try:
-        return _polars_frame(table, zone)
-    except FadecountError:
-        pass
-    try:
-        import pandas
-    except ImportError:
-        raise missing_extra("a data frame", "polars (or pandas)", "files") from None
-    frame = pandas.DataFrame(table)
-    for name in TIMES:
-        if name in frame:
-            times = frame[name].where(frame[name] != NEVER)
-            frame[name] = pandas.to_datetime(times, unit="s", utc=True).dt.tz_convert(zone)
-    return frame
-
-
-def _polars_frame(table: Table, zone: str) -> Any:
+    """A table as a data frame of polars."""
     polars = _polars()
     frame = polars.DataFrame(
         {
@@ -416,5 +396,5 @@ def _polars() -> Any:
     try:
         import polars
     except ImportError:
-        raise missing_extra("Parquet output (.csv and .jsonl do not)", "polars", "files") from None
+        raise missing_extra("a data frame or Parquet file", "polars", "files") from None
     return polars

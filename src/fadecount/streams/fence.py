@@ -467,31 +467,15 @@ def _refusal(status: Status, mark: Mark | None, fence: Fence, known: int) -> Fen
     )
 
 
-def shared_fate(store: str | Path | PostgresDatabase, fence: Fence) -> str | None:
-    """Refuse a fence that is inside its store. Return one line if one backup is likely to hold both
-    of them, so that restoring it goes unnoticed; else None."""
-    inside = shared = None
+def require_outside(store: str | Path | PostgresDatabase, fence: Fence) -> None:
+    """Refuse a fence that is inside its store: a backup would take both along."""
+    inside = None
     if isinstance(store, str | Path):
-        if isinstance(fence, FileFence):
-            if fence.folder.resolve().is_relative_to(Path(store).resolve().parent):
-                inside = "folder"
-            if _device(Path(store)) == _device(fence.folder):
-                shared = "file system"
-    elif isinstance(fence, ServerFence) and fence.database.server == store.server:
-        inside = "own database" if fence.database.name == store.name else None
-        shared = "PostgreSQL server"
+        folder = Path(store).resolve().parent
+        if isinstance(fence, FileFence) and fence.folder.resolve().is_relative_to(folder):
+            inside = "folder"
+    elif isinstance(fence, ServerFence) and fence.database.identifier == store.identifier:
+        inside = "own database"
     if inside:
         remedy = "a backup must not take both along"
         raise bad_parameter("fence", fence.where, f"outside the store's {inside}", remedy)
-    return shared and (
-        f"store and fence are on one {shared}: if a backup of all of it is restored, that goes"
-        " unnoticed; put the fence on another one"
-    )
-
-
-def _device(path: Path) -> int:
-    """The file system of a path, or of the first folder above it that exists."""
-    path = path.resolve()
-    while not path.exists():
-        path = path.parent
-    return path.stat().st_dev

@@ -90,21 +90,10 @@ def read_figures(
     database: Database, stream: int, level: int, stage: int, first: int, end: int
 ) -> Iterator[FigureRows]:
     """The stored rows that hold ticks from ``first`` to before ``end``, whole, a few at a time."""
-    wanted = first
-    while wanted < end:
-        place = (stream, level, stage)
-        rows = database.query(_NEXT_ROWS, (*place, *place, wanted, wanted, end, ROWS_AT_ONCE))
-        for begin, until, blocks, width, body, digest in rows:
-            _check(body, digest, *place, begin, until, blocks, width)
-            kind = f"<i{len(body) // (blocks * width) if width else 8}"
-            values = np.frombuffer(body, dtype=kind).astype(np.int64).reshape(blocks, width)
-            if until > wanted:
-                yield FigureRows(
-                    level=level, stage=stage, first_tick=begin, end_tick=until, values=values
-                )
-            wanted = max(wanted, until)
-        if len(rows) < ROWS_AT_ONCE:
-            return
+    for begin, until, blocks, width, body in _read(database, stream, level, stage, first, end):
+        kind = f"<i{len(body) // (blocks * width) if width else 8}"
+        values = np.frombuffer(body, dtype=kind).astype(np.int64).reshape(blocks, width)
+        yield FigureRows(level=level, stage=stage, first_tick=begin, end_tick=until, values=values)
 
 
 def read_key_figures(
@@ -112,27 +101,31 @@ def read_key_figures(
 ) -> Iterator[KeyFigures]:
     """The stored figures of hidden keys of the days that begin in the ticks from ``first`` to
     before ``end``, in order."""
-    sql = (
-        "SELECT first_tick, end_tick, blocks, width, body, digest FROM figures WHERE stream = ? AND"
-        " level = ? AND stage = ? AND first_tick >= ? AND first_tick < ? ORDER BY first_tick"
-        " LIMIT ?"
-    )
-    place, more = (stream, DISCOVERED, stage), True
-    while more:
-        rows = database.query(sql, (*place, first, end, ROWS_AT_ONCE))
-        more = len(rows) == ROWS_AT_ONCE
-        for begin, until, blocks, width, body, digest in rows:
-            _check(body, digest, *place, begin, until, blocks, width)
+    for begin, until, _, _, body in _read(database, stream, DISCOVERED, stage, first, end):
+        if begin >= first:
             keys, values = unpacked(body)
             yield KeyFigures(
                 stage=stage, first_tick=begin, end_tick=until, keys=keys, values=values
             )
-            first = until
 
 
-def _check(body: object, digest: bytes, *place: object) -> None:
-    if not isinstance(body, bytes) or _digest(body, *place) != digest:
-        raise StoreError("a stored figure is damaged; take an intact copy of the store")
+def _read(
+    database: Database, stream: int, level: int, stage: int, first: int, end: int
+) -> Iterator[tuple[int, int, int, int, bytes]]:
+    """The checked rows that hold ticks from ``first`` to before ``end``: ticks, shape, body."""
+    place = (stream, level, stage)
+    while first < end:
+        rows = database.query(_NEXT_ROWS, (*place, *place, first, first, end, ROWS_AT_ONCE))
+        for begin, until, blocks, width, body, digest in rows:
+            if not isinstance(body, bytes) or digest != _digest(
+                body, *place, begin, until, blocks, width
+            ):
+                raise StoreError("a stored figure is damaged; take an intact copy of the store")
+            if until > first:
+                yield begin, until, blocks, width, body
+            first = max(first, until)
+        if len(rows) < ROWS_AT_ONCE:
+            return
 
 
 def _narrowest(values: NDArray[np.int64]) -> str:

@@ -188,15 +188,12 @@ class GroupLoss:
     def text(self) -> str:
         """The loss in words, with the names of streams."""
         names = self.streams
-        return f"{self._about['text']} ({', '.join(names[:5])}{', ...' * (len(names) > 5)})"
+        return f"{self.about['text']} ({', '.join(names[:5])}{', ...' * (len(names) > 5)})"
 
+    @cached_property
     def about(self) -> dict[str, Any]:
         """What readers of one stream are told: name, unit, and the loss of all streams together up
         to each age (null: for ever), also in words."""
-        return self._about
-
-    @cached_property
-    def _about(self) -> dict[str, Any]:
         stated = tuple((age, self.at(age)) for age, _ in self.group.promise)
         delta = "" if self.delta is None else f", except with a chance of {self.delta:g}"
         broken = ", more than promised, since other histories were accepted"

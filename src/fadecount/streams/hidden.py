@@ -114,15 +114,6 @@ def add_counts(sums: dict[str, int], counts: Iterable[tuple[str, int]]) -> None:
         sums[key] = sums.get(key, 0) + count
 
 
-def reseal_hidden(database: Database, old: Seal, new: Seal, uid: str, stream: int) -> None:
-    """Seal the hidden keys of a stream with another key."""
-    sql = "SELECT id, block, body FROM hidden WHERE stream = ?"
-    for number, block, body in database.query(sql, (stream,)):
-        about = _about(uid, block)
-        sealed = new.close(old.open(body, about), about)
-        database.change("UPDATE hidden SET body = ? WHERE id = ?", (sealed, number))
-
-
 def _numbers(counts: Counts) -> Numbers:
     return np.fromiter(counts.values(), dtype=np.int64, count=len(counts))
 

@@ -27,7 +27,7 @@ from fadecount.noise import unpredictable
 from fadecount.streams.database import Checkpoints, Database, placeholders
 from fadecount.streams.description import Description
 from fadecount.streams.discovery import LONGEST_KEY, Counts, can_be_key
-from fadecount.streams.hidden import full, hide, reseal_hidden, take_hidden
+from fadecount.streams.hidden import full, hide, take_hidden
 from fadecount.streams.seal import Seal
 from fadecount.streams.status import Status, read_keys
 
@@ -693,32 +693,6 @@ def read_secret(database: Database, seal: Seal, uid: str, stream: int) -> bytes:
     """The secret by which a stream hashes persons."""
     ((body,),) = database.query("SELECT secret FROM streams WHERE id = ?", (stream,))
     return seal.open(body, f"{uid}/secret")
-
-
-def reseal_inputs(database: Database, old: Seal, new: Seal, uid: str, stream: int) -> None:
-    """Seal the accepted inputs, the positions of sources and the secret of a stream with another
-    key."""
-    about = f"{uid}/input"
-    for id_, body in database.query("SELECT id, body FROM inputs WHERE stream = ?", (stream,)):
-        database.change(
-            "UPDATE inputs SET body = ? WHERE id = ?",
-            (new.close(old.open(body, about), about), id_),
-        )
-    for source, body in database.query(
-        "SELECT source, body FROM positions WHERE stream = ?", (stream,)
-    ):
-        about = f"{uid}/position/{source}"
-        sql = "UPDATE positions SET body = ? WHERE stream = ? AND source = ?"
-        database.change(sql, (new.close(old.open(body, about), about), stream, source))
-    for block, body in database.query(
-        "SELECT block, secret FROM block_keys WHERE stream = ?", (stream,)
-    ):
-        about = f"{uid}/block/{block}"
-        sql = "UPDATE block_keys SET secret = ? WHERE stream = ? AND block = ?"
-        database.change(sql, (new.close(old.open(body, about), about), stream, block))
-    reseal_hidden(database, old, new, uid, stream)
-    secret = new.close(read_secret(database, old, uid, stream), f"{uid}/secret")
-    database.change("UPDATE streams SET secret = ? WHERE id = ?", (secret, stream))
 
 
 def _parts(wanted: Sequence[bytes]) -> Iterator[Sequence[bytes]]:

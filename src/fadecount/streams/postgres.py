@@ -77,9 +77,11 @@ class PostgresDatabase(Database):
         return str(self.query("SELECT current_database()")[0][0])
 
     @property
-    def server(self) -> str:
-        """An identifier of the running server, the same for every address that reaches it."""
-        return str(self.query("SELECT extract(epoch FROM pg_postmaster_start_time())::text")[0][0])
+    def identifier(self) -> tuple[str, str]:
+        """What tells this database of the running server from all others, whatever the address."""
+        sql = "SELECT extract(epoch FROM pg_postmaster_start_time())::text, current_database()"
+        ((started, name),) = self.query(sql)
+        return started, str(name)
 
     def _execute(self, sql: str, values: Sequence[Any]) -> Any:
         # without values, the server takes several statements at once

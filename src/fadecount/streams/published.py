@@ -38,6 +38,8 @@ BETA = 0.05
 """Intervals hold the true count with at least 95 %."""
 PROVISIONAL, REVISED, FINAL = 0, 1, 2
 STATUSES = ("provisional", "revised", "final")
+TOTAL = "total"
+"""The ``per`` of running totals: slots that all begin with the stream."""
 AT_ONCE = 4096
 """How many windows are computed together."""
 
@@ -263,7 +265,7 @@ class Published:
         first = self._first_kept() if since is None else max(self.first_tick, since)
         end = self.first_tick + steps if until is None else min(until, self.first_tick + steps)
         if first >= end:
-            return self._nothing()
+            return no_figures(self._width)
         level = self._level(per, zone)
         if level is not None and self.kept:
             first = max(first, self.kept[level])
@@ -298,7 +300,7 @@ class Published:
     def check_per(self, per: str, *, zone: str | None = None) -> None:
         """Refuse a length of slots that figures cannot give."""
         require_sum(self.description, per)
-        if per != default_per(()) and self._level(per, zone) is None:
+        if per != TOTAL and self._level(per, zone) is None:
             self._slots(per, zone, self.steps)
 
     def totals(
@@ -310,7 +312,7 @@ class Published:
     ) -> Figures:
         """The total since the stream began up to before each of these ticks: as known now, or as it
         was published when that tick began."""
-        require_sum(self.description, default_per(()))
+        require_sum(self.description, TOTAL)
         wanted = np.asarray(ticks, dtype=np.int64)
         steps = self._steps(as_of)
         ends = np.minimum(wanted - self.first_tick, steps)
@@ -364,13 +366,13 @@ class Published:
         """The count of the ticks from ``first`` to before ``end``, of which what is published
         counts."""
         if self.description.block_of(first) != self.description.block_of(max(first, end - 1)):
-            require_sum(self.description, default_per(()))
+            require_sum(self.description, TOTAL)
         return self._window(first, end, self._steps(as_of))
 
     def _window(self, first: int, end: int, steps: int) -> Figures:
         start, last = max(0, first - self.first_tick), min(end - self.first_tick, steps)
         if last < start:
-            return self._nothing()
+            return no_figures(self._width)
         whole = first >= self.first_tick and end - self.first_tick <= steps
         slots = self._between(np.array([start]), np.array([last]))
         return self._windows(replace(slots, partial=np.array([not whole])), steps)
@@ -379,7 +381,7 @@ class Published:
         """What the ticks from ``first`` to ``last`` published: figures of the level ``per``, each
         at the stage that came out then, or totals."""
         per = per or self.default_per
-        if per == default_per(()):
+        if per == TOTAL:
             yield from self.running(since=first, until=last + 1)
             return
         level = require_level(self.description, per)
@@ -493,8 +495,7 @@ class Published:
 
     @property
     def default_per(self) -> str:
-        """What people read first: days, or the largest blocks below a day; the running totals of
-        other mechanisms. Where keys appear by themselves, the days in which they do."""
+        """What people read first: see :func:`first_per`."""
         return first_per(self.description)
 
     # Slots
@@ -604,9 +605,6 @@ class Published:
         levels = self.description.levels
         return levels.index(per) if per in levels and zone in (None, own) else None
 
-    def _nothing(self) -> Figures:
-        return no_figures(self._width)
-
     # Figures of a level
     # --------------------------------------------------------------------------------------------
     def _of_level(self, level: int, slots: _Slots, steps: int) -> Figures:
@@ -629,7 +627,13 @@ class Published:
             low, high = np.searchsorted(ends, [until, reached], side="right").tolist()
             if low < high:
                 part = slice(low, high)
-                self._fill(level, stage, slots, part, values, known, out, copies)
+                for some, rows in self._read(
+                    level, stage, int(slots.begins[low]), int(ends[high - 1])
+                ):
+                    places, columns = np.searchsorted(ends, some), self._columns(rows)
+                    copies[places] = rows.shape[1] if self.summed else 1
+                    values[places, : columns.shape[1]] = columns
+                    known[places, : columns.shape[1]], out[places] = True, True
                 for count in np.unique(copies[part][out[part]]).tolist():
                     width_of_sum = mechanism.figure_interval(level, stage, self.beta, copies=count)
                     around[part][copies[part] == count] = width_of_sum
@@ -637,16 +641,8 @@ class Published:
                 at = self.first_tick + ends[part] + stages[stage].lag
                 published[part] = self.description.ticks.starts_of(at)
             until = max(until, reached)
-        whole = Figures(
-            starts=slots.starts_at,
-            ends=slots.ends_at,
-            values=values,
-            half_widths=np.where(known, around[:, np.newaxis], 0),
-            known=known,
-            status=status,
-            published=published,
-            partial=slots.partial,
-        )
+        half_widths = np.where(known, around[:, np.newaxis], 0)
+        whole = slots.figures(values, half_widths, known, status, published)
         if out.all():
             return whole
         others = np.flatnonzero(~out)
@@ -654,27 +650,6 @@ class Published:
         for name in Figures.__slots__:
             getattr(whole, name)[others] = getattr(computed, name)
         return whole
-
-    def _fill(
-        self,
-        level: int,
-        stage: int,
-        slots: _Slots,
-        part: slice,
-        values: Numbers,
-        known: NDArray[np.bool_],
-        out: NDArray[np.bool_],
-        copies: Numbers,
-    ) -> None:
-        """Put the figures of a stage in their places, with how many noises each has."""
-        first, end = int(slots.begins[part.start]), int(slots.ends[part.stop - 1])
-        for ends, rows in self._read(level, stage, first, end):
-            places = np.searchsorted(slots.ends, ends)
-            copies[places] = rows.shape[1] if self.summed else 1
-            rows = self._columns(rows)
-            values[places, : rows.shape[1]] = rows
-            known[places, : rows.shape[1]] = True
-            out[places] = True
 
     def _columns(self, rows: Numbers) -> Numbers:
         """Values of keys as columns: theirs, or their sum."""
@@ -707,7 +682,7 @@ class Published:
     def _windows(self, slots: _Slots, steps: int | Numbers) -> Figures:
         """The counts of any slots, from what was public after so many steps."""
         if not len(slots.ends):
-            return self._nothing()
+            return no_figures(self._width)
         if isinstance(self.description.mechanism, Blocks):
             public = np.broadcast_to(steps, slots.ends.shape)
             lost = np.searchsorted(sorted(set(self.voids.values())), public)
@@ -759,22 +734,13 @@ class Published:
             published = np.maximum(published, views.published)
             if not position:
                 partial |= (views.reached < slots.ends) | (views.begun > slots.begins)
-        ticks = self.description.ticks
-        return Figures(
-            starts=slots.starts_at,
-            ends=slots.ends_at,
-            values=values,
-            half_widths=half_widths_around(bounds, moved),
-            known=known,
-            status=np.where(final & ~partial, FINAL, PROVISIONAL),
-            published=ticks.starts_of(self.first_tick + published),
-            partial=partial,
-        )
+        status = np.where(final & ~partial, FINAL, PROVISIONAL)
+        public = self.description.ticks.starts_of(self.first_tick + published)
+        around = half_widths_around(bounds, moved)
+        return replace(slots, partial=partial).figures(values, around, known, status, public)
 
     def _from_totals(self, slots: _Slots) -> Figures:
         """Differences of two running totals; noise that is in both cancels."""
-        if not len(slots.ends):
-            return self._nothing()
         mechanism, delay = self.description.mechanism, self._delay
         begins, ends = (np.where(each > 0, each + delay, 0) for each in (slots.begins, slots.ends))
         steps, places = np.unique(np.concatenate([begins, ends]), return_inverse=True)
@@ -793,18 +759,10 @@ class Published:
         else:
             each, whole = (mechanism.half_widths(start, ends, beta=self.beta) for start in starts)
             around = np.where(late, whole[:, np.newaxis], each[:, np.newaxis])
-        around[~known] = 0
-        ticks = self.description.ticks
-        return Figures(
-            starts=slots.starts_at,
-            ends=slots.ends_at,
-            values=np.where(known, values, 0),
-            half_widths=around,
-            known=known,
-            status=np.where(slots.partial, PROVISIONAL, FINAL),
-            published=ticks.starts_of(self.first_tick + ends),
-            partial=slots.partial,
-        )
+        around[~known], values[~known] = 0, 0
+        status = np.where(slots.partial, PROVISIONAL, FINAL)
+        public = self.description.ticks.starts_of(self.first_tick + ends)
+        return slots.figures(values, around, known, status, public)
 
     def _totals_after(self, steps: Numbers) -> tuple[Numbers, Numbers]:
         """The running totals after some steps (rising), and how many keys each has; 0 after step
@@ -853,6 +811,26 @@ class _Slots:
         """Some of them."""
         return _Slots(**{name: getattr(self, name)[part] for name in self.__slots__})
 
+    def figures(
+        self,
+        values: Numbers,
+        half_widths: Numbers,
+        known: NDArray[np.bool_],
+        status: Numbers,
+        published: Numbers,
+    ) -> Figures:
+        """The figures of these slots."""
+        return Figures(
+            starts=self.starts_at,
+            ends=self.ends_at,
+            values=values,
+            half_widths=half_widths,
+            known=known,
+            status=status,
+            published=published,
+            partial=self.partial,
+        )
+
     def beginning_in(self, first: int, end: int) -> _Slots:
         """Those that begin in the positions from ``first`` to before ``end``."""
         return self.chosen(slice(*np.searchsorted(self.begins, [first, end]).tolist()))
@@ -899,25 +877,16 @@ class _Fetched:
         return values[places]
 
 
-def default_per(levels: Sequence[str]) -> str:
-    """The levels that people read first: days, or the largest blocks below a day. Without levels,
-    running totals.
-
-    >>> default_per(["1m", "1h", "1d", "1mo"]), default_per(["1m", "1h"]), default_per([])
-    ('1d', '1h', 'total')
-    """
-    if not levels:
-        return "total"
-    below = [level for level in levels if not level.endswith(("mo", "y"))]
-    return "1d" if "1d" in levels else (below or list(levels))[-1]
-
-
 def first_per(description: Description) -> str:
-    """What people read first of a stream: :func:`default_per`, or the slots in which each person
-    counts once, or in which keys appear."""
+    """What people read first of a stream: the slots in which keys appear, or in which each person
+    counts once; else days, or the largest blocks below a day; else running totals."""
     if description.hidden is not None:
         return description.hidden.discovery.per
-    return description.unit.distinct_per or default_per(description.levels)
+    levels = description.levels
+    if description.unit.distinct_per or not levels:
+        return description.unit.distinct_per or TOTAL
+    below = [level for level in levels if not level.endswith(("mo", "y"))]
+    return "1d" if "1d" in levels else (below or levels)[-1]
 
 
 def require_sum(description: Description, per: str) -> None:
@@ -925,7 +894,7 @@ def require_sum(description: Description, per: str) -> None:
     slot = description.unit.distinct_per
     if slot is None:
         return
-    if per == default_per(()) or parse_duration(per, name="per") > parse_duration(slot):
+    if per == TOTAL or parse_duration(per, name="per") > parse_duration(slot):
         raise bad_parameter(
             "per",
             per,
@@ -939,7 +908,7 @@ def require_level(description: Description, per: str) -> int:
     """The level of a length, or a refusal that names those that the stream publishes."""
     if per in description.levels:
         return description.levels.index(per)
-    names = ", ".join(description.levels) or default_per(())
+    names = ", ".join(description.levels) or TOTAL
     remedy = "other slots are computed from them: ask when the run is over"
     raise bad_parameter("per", per, f"{names}, which the stream publishes", remedy)
 

@@ -22,7 +22,6 @@ from fadecount.streams.status import (
 )
 
 if TYPE_CHECKING:
-    import pandas
     import polars
 
 
@@ -109,15 +108,18 @@ class Reader:
 
     def frame(
         self, name: str, *, per: str | None = None, zone: str | None = None
-    ) -> polars.DataFrame | pandas.DataFrame:
-        """What a stream has published as a data frame with real timestamps in the stream's zone:
-        polars, or pandas where only that is there. See
-        :func:`fadecount.streams.export.published_tables` for ``per`` and the columns."""
+    ) -> polars.DataFrame:
+        """What a stream has published as a data frame of polars, with real timestamps in the
+        stream's zone. See :func:`fadecount.streams.export.published_tables` for ``per`` and the
+        columns."""
         from fadecount.streams.export import joined_table, published_tables, to_frame
 
         published = self.stream(name)
         tables = published_tables(published, per=per, zone=zone)
-        return to_frame(joined_table(tables), zone or published.description.ticks.zone)
+        frame: polars.DataFrame = to_frame(
+            joined_table(tables), zone or published.description.ticks.zone
+        )
+        return frame
 
     def deleted(self) -> list[tuple[str, int, int]]:
         """(name, steps released, Unix seconds of the deletion) of every deleted stream that had

@@ -23,6 +23,7 @@ from cryptography.hazmat.primitives.kdf.hkdf import HKDF
 
 from fadecount.errors import StoreError, bad_parameter
 from fadecount.noise import unpredictable
+from fadecount.streams.database import Database, placeholders
 
 KEY_VARIABLE = "FADECOUNT_KEY"
 _VERSION = 1
@@ -112,6 +113,41 @@ class Sealed:
         return AESGCM(
             HKDF(hashes.SHA256(), length=32, salt=salt, info=b"fadecount body").derive(self.key)
         )
+
+
+_SEALED = {
+    "state": ("state", "kind", "number", "body"),
+    "ratchets": ("state", "kind", "number", "body"),
+    "embargo": ("embargo", "level", "stage", "first_tick", "end_tick", "public_tick", "body"),
+    "inputs": ("input", "body"),
+    "hidden": ("hidden", "block", "body"),
+    "positions": ("position", "source", "body"),
+    "block_keys": ("block", "block", "secret"),
+}
+"""The tables with sealed bodies: what a body is bound to (its kind and these columns of its row),
+and the column that holds it."""
+
+
+def reseal(database: Database, old: Seal, new: Seal, uid: str, stream: int) -> None:
+    """Seal every body of a stream with another key, inside a transaction."""
+    for table, (kind, *columns) in _SEALED.items():
+        names, values = ", ".join(columns), placeholders(["stream", *columns])
+        rows = database.query(
+            f"DELETE FROM {table} WHERE stream = ? RETURNING {names}",  # noqa: S608 - constants
+            (stream,),
+        )
+        sealed = []
+        for *place, body in rows:
+            about = "/".join(map(str, (uid, kind, *place)))
+            sealed.append((stream, *place, new.close(old.open(body, about), about)))
+        database.change_many(
+            f"INSERT INTO {table} (stream, {names}) VALUES ({values})",  # noqa: S608 - constants
+            sealed,
+        )
+    ((secret,),) = database.query("SELECT secret FROM streams WHERE id = ?", (stream,))
+    about = f"{uid}/secret"
+    body = new.close(old.open(secret, about), about)
+    database.change("UPDATE streams SET secret = ? WHERE id = ?", (body, stream))
 
 
 def _checksum(body: bytes, about: str, salt: bytes) -> bytes:

@@ -23,13 +23,6 @@ _PRAGMAS = (
     "PRAGMA busy_timeout = 10000",
 )
 
-_OPEN, _CLOSED = 1, 0
-"""``user_version`` in the header of the file: whether a process writes, so that the file alone may
-not be all of the store."""
-
-_VERSION_AT = 60
-"""Where SQLite keeps ``user_version`` in the file, as 4 bytes."""
-
 SCRUB_SECONDS = 60.0
 """The least time between two emptyings of the write-ahead log, but for opening and closing."""
 
@@ -105,8 +98,8 @@ class SQLiteDatabase(SQLiteConnection):
     beside it), for one writing process and any number of readers.
 
     Guarantees: at most one process writes, held by a lock on ``<path>.lock`` that ends with the
-    process; damage that SQLite can see is refused when a writer opens; a copy without its
-    write-ahead log is refused.
+    process; damage that SQLite can see is refused when a writer opens. A copy that was taken of the
+    file alone while a process wrote is older than the store: the fence refuses it.
     """
 
     def __init__(self, path: str | Path, *, writes: bool, beside: bool = False) -> None:
@@ -117,8 +110,10 @@ class SQLiteDatabase(SQLiteConnection):
         try:
             if self._writes:
                 self._prepare(Path(path))
-            else:
-                _require_store(Path(path))
+            elif not Path(path).is_file():
+                raise StoreError(
+                    f"store must exist to be read, got {str(path)!r}; run or serve creates it"
+                )
             super().__init__(
                 path, pragmas=None if writes else (*_PRAGMAS[-1:], "PRAGMA query_only = ON")
             )
@@ -146,10 +141,8 @@ class SQLiteDatabase(SQLiteConnection):
             ) from None
         if path.exists():
             os.close(private_file(path))
-            _require_log(path)
         else:
             _create_store(path)
-        os.pwrite(self._lock_file, _identity(path).ljust(64), 0)
 
     def _set_up(self) -> None:
         if not self.query("SELECT 1 FROM sqlite_master WHERE name = 'streams'"):
@@ -161,7 +154,6 @@ class SQLiteDatabase(SQLiteConnection):
         if self._writes:
             if self.query("PRAGMA integrity_check(1)") != [("ok",)]:
                 raise store_failed("the file is damaged (integrity_check)")
-            self.change(f"PRAGMA user_version = {_OPEN}")
             self.query("PRAGMA wal_checkpoint(TRUNCATE)")
 
     def scrub(self) -> None:
@@ -190,7 +182,6 @@ class SQLiteDatabase(SQLiteConnection):
                     target.execute(f"PRAGMA {pragma}").fetchall()
                 target.execute("DELETE FROM ratchets")
                 target.execute("PRAGMA journal_mode = DELETE").fetchall()
-                target.execute(f"PRAGMA user_version = {_CLOSED}")
 
         self._run(copy)
 
@@ -208,7 +199,6 @@ class SQLiteDatabase(SQLiteConnection):
         with self._guard:
             if self._lock_file is not None:
                 with suppress(sqlite3.Error):
-                    self._connection.execute(f"PRAGMA user_version = {_CLOSED}")
                     self._connection.execute("PRAGMA wal_checkpoint(TRUNCATE)").fetchall()
             super().close()
             self._release_lock()
@@ -232,40 +222,6 @@ def _create_store(path: Path) -> None:
         connection.close()
     new.replace(path)
     sync_folder(path.parent)
-
-
-def _require_store(path: Path) -> None:
-    if not path.is_file():
-        raise StoreError(f"store must exist to be read, got {str(path)!r}; run or serve creates it")
-    _require_log(path)
-
-
-def _require_log(path: Path) -> None:
-    """Refuse a copy that was taken while a process was writing, without its write-ahead log: it is
-    older than the store was.
-
-    Closing a store merges the log into the file. After a kill the log stays beside the file, and is
-    merged by the next process, be it a reader; so the original, which the lock file knows, may be
-    without a log.
-    """
-    log, lock = path.with_name(path.name + "-wal"), path.with_name(path.name + ".lock")
-    with path.open("rb") as file:
-        head = file.read(_VERSION_AT + 4)
-    is_open = head[_VERSION_AT:] == _OPEN.to_bytes(4, "big")
-    if not is_open or (log.exists() and log.stat().st_size):
-        return
-    if not lock.exists() or lock.read_bytes().strip() != _identity(path):
-        raise StoreError(
-            f"store {str(path)!r} lacks its write-ahead log ({log.name}): it was copied while a"
-            " process wrote to it, and is older than what was released; make copies with fadecount"
-            " backup, or of all files of a stopped store"
-        )
-
-
-def _identity(path: Path) -> bytes:
-    """What distinguishes a file from its copies."""
-    status = path.stat()
-    return f"{status.st_dev} {status.st_ino}".encode()
 
 
 def sync_folder(folder: Path) -> None:

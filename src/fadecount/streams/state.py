@@ -77,24 +77,13 @@ class StoredState:
         A stream of blocks without its ratchets has lost its noise ahead: the open blocks that are
         tied have none then, see :func:`lacks_noise`.
         """
-        rows = [
-            row
-            for table in ("state", "ratchets")
-            for row in self._database.query(
-                f"SELECT kind, number, body FROM {table} WHERE stream = ?",  # noqa: S608 - constants
-                (self._stream,),
-            )
-        ]
-        self.keys = read_keys(self._database, self._stream)
-        self.next_public = next_public_tick(self._database, self._stream)
-        self._bodies, self._digests = {}, {}
-        for kind, number, body in rows:
-            self._digests[kind, number] = _digest(body)
+        sealed, self.next_public = self.read(), next_public_tick(self._database, self._stream)
         lost = bool(status.ahead) and not self.ahead
         if self.digest(status) != status.digest or (self.ahead != status.ahead and not lost):
             raise StoreError("state is damaged or incomplete; take an intact copy of the store")
-        for kind, number, body in rows:
-            self._bodies[kind, number] = self._seal.open(body, self._about(kind, number))
+        self._bodies = {
+            name: self._seal.open(body, self._about(*name)) for name, body in sealed.items()
+        }
         try:
             if isinstance(status.description.mechanism, Blocks):
                 return self._maker(status.description.mechanism, status, source, lost=lost)
@@ -103,6 +92,20 @@ class StoredState:
             raise StoreError(
                 "state does not fit its time; take an intact copy of the store"
             ) from error
+
+    def read(self) -> dict[Name, bytes]:
+        """Read the keys, and all parts as they are stored: sealed, and not checked yet."""
+        sealed = {
+            (kind, number): body
+            for table in ("state", "ratchets")
+            for kind, number, body in self._database.query(
+                f"SELECT kind, number, body FROM {table} WHERE stream = ?",  # noqa: S608 - constants
+                (self._stream,),
+            )
+        }
+        self.keys = read_keys(self._database, self._stream)
+        self._digests = {name: _digest(body) for name, body in sealed.items()}
+        return sealed
 
     def _parts(self, status: Status) -> Parts:
         for name, body in self._bodies.items():  # keys that were declared since
@@ -233,18 +236,6 @@ class StoredState:
             (digest, status.ahead, status.id),
         )
         return replace(status, digest=digest)
-
-    def reseal(self, seal: Seal) -> None:
-        """Write every part again under another seal."""
-        self._seal = seal
-        for name, row in self._bodies.items():
-            body = seal.close(row, self._about(*name))
-            self._digests[name] = _digest(body)
-            self._database.change(
-                f"UPDATE {_TABLES[name[0]]} SET body = ? WHERE stream = ? AND kind = ? AND"  # noqa: S608
-                " number = ?",
-                (body, self._stream, *name),
-            )
 
     def digest(self, status: Status) -> bytes:
         """One digest of what the stream is, its status, its keys and every part in ``state``; of

@@ -17,7 +17,6 @@ from fadecount.streams.audit_log import Act, AuditLog
 from fadecount.streams.database import FORMAT, STREAM_TABLES, placeholders, require_format
 from fadecount.streams.description import ONLY_KEY, Description, checked_keys
 from fadecount.streams.discovery import HiddenKeys
-from fadecount.streams.embargo import reseal_embargo
 from fadecount.streams.fence import (
     Fence,
     FileFence,
@@ -25,14 +24,14 @@ from fadecount.streams.fence import (
     default_folder,
     mark_of,
     recover,
-    shared_fate,
+    require_outside,
 )
 from fadecount.streams.groups import Group, Member
-from fadecount.streams.inputs import Intake, new_secret, reseal_inputs
+from fadecount.streams.inputs import Intake, new_secret
 from fadecount.streams.machine import new_machine
 from fadecount.streams.reader import Reader
 from fadecount.streams.retention import NEEDS_UPKEEP, NEVER, keep_up
-from fadecount.streams.seal import Plain, Seal
+from fadecount.streams.seal import Plain, Seal, reseal
 from fadecount.streams.sqlite import SQLiteDatabase
 from fadecount.streams.state import StoredState
 from fadecount.streams.status import (
@@ -57,9 +56,6 @@ class Store:
     def __init__(self, context: Context, *, lock_wait_seconds: float = 0.0) -> None:
         self._context, self._database = context, context.database
         self._wait = lock_wait_seconds
-        self.fence_warning: str | None = None
-        """A warning in one line if one backup is likely to hold both the store and its fence; show
-        it on creating a stream."""
         try:
             self._uid = self._check_about()
         except BaseException:
@@ -357,11 +353,10 @@ class Store:
         with database.locked(locks, self._wait), database.transaction():
             for status in statuses:
                 state = StoredState(database, context.seal, status)
-                state.load(status, None)
-                state.reseal(seal)
+                state.load(status, None)  # refuses one that is damaged
+                reseal(database, context.seal, seal, status.uid, status.id)
+                state.read()
                 state.sign(status.description.name)
-                reseal_embargo(database, context.seal, seal, status)
-                reseal_inputs(database, context.seal, seal, status.uid, status.id)
             database.change("UPDATE about SET value = ? WHERE name = 'seal'", (seal.fingerprint,))
             self.audit_log.record(
                 Act.SEAL_ROTATED, "store", sealed="yes" if seal.fingerprint else "no"
@@ -440,7 +435,7 @@ class SQLiteStore(Store):
         self, path: str | Path, *, fence: Fence | None = None, seal: Seal | None = None
     ) -> None:
         fence = fence or FileFence()
-        warning = shared_fate(path, fence)
+        require_outside(path, fence)
         context = Context(
             database=SQLiteDatabase(path, writes=True),
             seal=seal or Plain(),
@@ -448,7 +443,6 @@ class SQLiteStore(Store):
             audit_log=AuditLog(Path(path).resolve().parent),
         )
         super().__init__(context)
-        self.fence_warning = warning
 
 
 class PostgresStore(Store):
@@ -471,7 +465,7 @@ class PostgresStore(Store):
 
         database, fence = PostgresDatabase(url, writes=True), fence or FileFence()
         try:
-            warning = shared_fate(database, fence)
+            require_outside(database, fence)
         except BaseException:
             database.close()
             raise
@@ -482,4 +476,3 @@ class PostgresStore(Store):
             audit_log=audit_log or AuditLog(default_folder()),
         )
         super().__init__(context, lock_wait_seconds=lock_wait_seconds)
-        self.fence_warning = warning

@@ -79,6 +79,7 @@ class Stream(Intake):
     @property
     def status(self) -> Status:
         """Where the stream is in time."""
+        self._recover()
         return self._status
 
     @property
@@ -90,8 +91,7 @@ class Stream(Intake):
     @property
     def open_tick(self) -> int:
         """The tick that events count in now."""
-        self._recover()
-        return self._status.last_tick + 1
+        return self.status.last_tick + 1
 
     def declare(self, names: Iterable[str]) -> None:
         """Declare more keys, all or none of them. They begin at zero, with noise of the same law as
@@ -126,7 +126,8 @@ class Stream(Intake):
 
     def close_through(self, tick: int) -> list[Closed]:
         """Close the open tick and every later one up to ``tick``, and return their releases."""
-        return list(self.release(tick + 1, self._no_counts()))
+        empty = np.empty((0, self.status.width), dtype=np.int64)
+        return list(self.release(tick + 1, empty))
 
     def close_due(self, now: float) -> list[Closed]:
         """Close the ticks that are over at ``now`` (Unix seconds), also those missed in a downtime,
@@ -150,13 +151,9 @@ class Stream(Intake):
         self._context.audit_log.record(
             Act.STREAM_CAUGHT_UP, self.description.name, ticks=last - begin + 1
         )
-        for _ in self._release(last + 1, self._no_counts(), None):
-            pass
+        while self.open_tick <= last:
+            self.close_through(min(last, self.open_tick + LARGEST_GAP - 1))
         return last - begin + 1
-
-    def _no_counts(self) -> NDArray[np.int64]:
-        self._recover()
-        return np.empty((0, self._status.width), dtype=np.int64)
 
     def release(
         self,
@@ -181,8 +178,8 @@ class Stream(Intake):
         persons brought which hidden keys that day; the inputs must then end with that day's ticks
         and hold no other day's.
         """
-        begin = self.open_tick
-        _check_inputs(inputs, self._status.width)
+        begin, end, width = self.open_tick, first_tick + len(inputs), self._status.width
+        _check_inputs(inputs, width)
         if len(inputs) and first_tick < begin:
             shown = self.description.ticks.shown
             raise AlreadyReleasedError(
@@ -196,35 +193,15 @@ class Stream(Intake):
             )
         if hidden is not None:
             hidden = self._sampled(self.description.block_of(first_tick), hidden)
-        yield from self._release(first_tick, inputs, noted, persons, hidden)
-
-    def _release(
-        self,
-        first_tick: int,
-        inputs: NDArray[np.int64],
-        noted: int | None,
-        persons: Mapping[Noted, int] | None = None,
-        hidden: Counts | None = None,
-    ) -> Iterator[Closed]:
-        begin, end, width = self.open_tick, first_tick + len(inputs), self._status.width
         size = max(1, CELLS // max(1, width)) if persons is None else end - begin
         while begin < end:
-            count = min(size, end - begin)
-            rows = _rows_from(inputs, first_tick, begin, (count, width))
-            yield self._close(begin, rows, noted, persons, hidden)
-            begin += count
+            rows = _rows_from(inputs, first_tick, begin, (min(size, end - begin), width))
+            yield self._close(_Closing(self, begin, rows, persons or {}, hidden or {}, noted))
+            begin += len(rows)
             noted = None if noted is None else 0
 
-    def _close(
-        self,
-        first: int,
-        rows: NDArray[np.int64],
-        noted: int | None,
-        persons: Mapping[Noted, int] | None = None,
-        hidden: Counts | None = None,
-    ) -> Closed:
-        closing = _Closing(self, first, rows, persons or {}, hidden or {})
-        (outcome,) = _close_together([closing], noted)
+    def _close(self, closing: _Closing) -> Closed:
+        (outcome,) = _close_together([closing])
         if isinstance(outcome, FenceError):
             raise outcome
         if self.leaves_old_rows(outcome):
@@ -345,18 +322,17 @@ def close_together(wanted: Sequence[tuple[Stream, int]]) -> list[Closed | FenceE
 @dataclass(frozen=True, slots=True)
 class _Closing:
     """Ticks of a stream to close, from ``first`` on, with a row of counts for each; accepted events
-    are added to the first."""
+    are added to the first. The others are those of :meth:`Stream.release`."""
 
     stream: Stream
     first: int
     rows: NDArray[np.int64]
     persons: Mapping[Noted, int] = field(default_factory=dict)
     hidden: Counts = field(default_factory=dict)
+    noted: int | None = None
 
 
-def _close_together(
-    closings: Sequence[_Closing], noted: int | None = None
-) -> list[Closed | FenceError]:
+def _close_together(closings: Sequence[_Closing]) -> list[Closed | FenceError]:
     """The transaction of a tick, for some streams of one store: draw, store, commit; then move the
     fence; then publish."""
     context = closings[0].stream._context
@@ -365,7 +341,7 @@ def _close_together(
         loaded = [changes.enter_context(each.stream._changing()) for each in closings]
         checkpoint("before close")
         with context.database.transaction():
-            written = _draw_and_store(context, closings, loaded, noted)
+            written = _draw_and_store(context, closings, loaded)
             checkpoint("before commit")
         checkpoint("committed")
         committed = [
@@ -389,7 +365,6 @@ def _draw_and_store(
     context: Context,
     closings: Sequence[_Closing],
     loaded: Sequence[tuple[Machine, StoredState]],
-    noted: int | None,
 ) -> list[tuple[Status, Closed]]:
     """Inside a transaction: take the inputs, draw noise, write state, figures and status.
 
@@ -405,8 +380,8 @@ def _draw_and_store(
         before_ticks, after_ticks = (
             described.block_of(tick) for tick in (each.first, each.first + len(each.rows))
         )
-        with_persons = noted is not None and described.unit.of == "person"
-        if with_persons and noted != persons_noted(database, status.id, before_ticks):
+        with_persons = each.noted is not None and described.unit.of == "person"
+        if with_persons and each.noted != persons_noted(database, status.id, before_ticks):
             raise InputError(
                 "source must be alone while it feeds this tick, but other events of persons"
                 " arrived; run it again"
