@@ -32,32 +32,37 @@ def noise_of(process: int) -> ScriptedNoise:
     return ScriptedNoise([30 + process, 30, -40, -40], [process, 0, 20 + process, 0])
 
 
-def killed(backend: Backend, step: str, passing: int) -> bool:
-    """Whether a process that brings keys and closes the day, was killed at a step."""
+def killed(backend: Backend, step: str, last: int = FIRST + 23) -> bool:
+    """Whether a process that brings a key, and closes ticks, was killed at a step."""
     child = os.fork()
     if not child:
         try:
             store = backend.open(noise=noise_of(1))  # type: ignore[arg-type]
             stream = store.open("pages")
-            killer = Killer(step, passing)
+            killer = Killer(step, 1)
             store._context.checkpoint = stream._checkpoint = killer
             store._context.fence.checkpoint = killer
             bring(stream, "x", ["late"])
-            stream.close_through(FIRST + 23)
+            stream.close_through(last)
         finally:
             os._exit(0)
     _, status = os.waitpid(child, 0)
     return os.WIFSIGNALED(status) and os.WTERMSIG(status) == signal.SIGKILL
 
 
-@pytest.mark.parametrize("step", STEPS)
-def test_a_day_is_drawn_once(backend: Backend, step: str) -> None:
+def begin(backend: Backend, last: int) -> None:
+    """Create the stream, bring keys, and close ticks."""
     with backend.open(noise=noise_of(1)) as store:  # type: ignore[arg-type]
         stream = create(store)
         for name, persons in (("a", range(3)), ("b", range(3, 5)), ("c", [5, 6]), ("d", [7])):
             bring(stream, name, persons)
-        stream.close_through(FIRST + 22)
-    assert killed(backend, step, 1), "the step is passed"
+        stream.close_through(last)
+
+
+@pytest.mark.parametrize("step", STEPS)
+def test_a_day_is_drawn_once(backend: Backend, step: str) -> None:
+    begin(backend, FIRST + 22)
+    assert killed(backend, step), "the step is passed"
     with backend.open(noise=noise_of(2)) as store:  # type: ignore[arg-type]
         stream, database = store.open("pages"), store._database
         committed = step in COMMITTED
@@ -79,3 +84,16 @@ def test_a_day_is_drawn_once(backend: Backend, step: str) -> None:
         assert before == [["a", "b"]]
         keys, values = unpacked(bytes(waiting[0][0])[32:])
         assert list(zip(keys, values.tolist(), strict=True)) == [row[1::2] for row in table]
+
+
+@pytest.mark.parametrize("step", [step for step in STEPS[3:] if step != "keys drawn"])
+def test_a_later_stage_is_the_one_that_was_drawn(backend: Backend, step: str) -> None:
+    """Killed while the last stage leaves the embargo."""
+    begin(backend, FIRST + 52)
+    assert killed(backend, step, FIRST + 53), "the step is passed"
+    with backend.open(noise=noise_of(2)) as store:  # type: ignore[arg-type]
+        store.open("pages").close_through(FIRST + 60)
+        table = shown(store.reader().stream("pages").discovered())
+        waiting = store._database.query("SELECT 1 FROM embargo WHERE level = -1 AND stage = 1")
+    assert table == [(0, "a", 1, 3 + 1), (0, "b", 1, 2), (0, "c", 1, 2 + 20 + 1)]
+    assert len(waiting) == 1, "that of the next day"

@@ -152,6 +152,35 @@ class TestExactness:
         assert {first[0][each] / first[1][each] for each in first[0]} >= {coarse}
         assert all(coarse <= first[0][each] / first[1][each] <= 1 / coarse for each in first[0])
 
+    def test_one_day_of_a_month(self) -> None:
+        """With a day the person counts under one key of the month, without it under another: every
+        pair of transcripts, both directions. Twice the loss is needed, and enough at the chance
+        of one key."""
+        ratio, threshold = Fraction(1, 4), 4
+        chance = shown(laws_of([ratio]), (threshold,), 1, 60)
+        counts = (0, 1, 3)  # 0: nobody else brought the key, so without the person it is not shown
+        law = {count: first_transcripts(ratio, threshold, count) for count in range(1, 5)}
+        law[0] = {"hidden": Fraction(1)}
+
+        def missing(factor: Fraction, one: int, other: int) -> Fraction:
+            """How much more likely an event can be with the day than ``factor`` says."""
+            with_day, without = (law[one + 1], law[other]), (law[one], law[other + 1])
+            return sum(
+                (
+                    max(Fraction(0), p * q - factor * without[0].get(x, 0) * without[1].get(y, 0))
+                    for x, p in with_day[0].items()
+                    for y, q in with_day[1].items()
+                ),
+                Fraction(0),
+            )
+
+        pairs = [(one, other) for one in counts for other in counts]
+        twice = ratio**-2
+        assert all(missing(twice, *pair) <= chance for pair in pairs)
+        assert missing(twice, 0, 3) > 0.99 * float(chance)
+        assert not any(missing(twice, *pair) for pair in pairs if all(pair))
+        assert missing(twice * Fraction(99, 100), 3, 3) > 0
+
     @pytest.mark.parametrize("count", [1, 4, 6, 12])
     def test_three_stages_in_rationals(self, count: int) -> None:
         ratios = [Fraction(2, 3), Fraction(2, 5), Fraction(1, 6)]

@@ -136,6 +136,27 @@ def test_months_are_those_of_the_calendar(backend: Backend) -> None:
     assert published(backend) == [(0, "a", 1, 43)]
 
 
+def test_a_day_less_moves_two_counts_of_a_month(backend: Backend) -> None:
+    """Both by 1: the person's next key counts instead. So a day loses up to twice the loss of a
+    month (docs/keys.md)."""
+    months = HiddenKeys(discovery=fc.Discovery("1mo", ((0, 1.0),), 1e-9))
+    found = []
+    for days in (["a", "b"], ["b"]):
+        described = replace(
+            describe(), name=f"{len(days)}", unit=Unit(of="person", per="1mo"), hidden=months
+        )
+        with backend.open(noise=ScriptedNoise([30])) as store:  # type: ignore[arg-type]
+            stream = create(store, described)
+            for key in "ab":
+                bring(stream, key, [f"{key}{number}" for number in range(5)])
+            for day, key in enumerate(days):
+                stream.close_through(FIRST + 24 * day)
+                bring(stream, key, ["one"])
+            stream.close_through(FIRST + 24 * 40)
+            found.append(shown(store.reader().stream(described.name).discovered()))
+    assert found == [[(0, "a", 0, 36), (0, "b", 0, 35)], [(0, "a", 0, 35), (0, "b", 0, 36)]]
+
+
 class TestPersons:
     def test_a_person_counts_once_under_a_key(self, backend: Backend) -> None:
         with backend.open(noise=ScriptedNoise([40], [0])) as store:  # type: ignore[arg-type]
