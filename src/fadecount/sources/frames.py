@@ -60,7 +60,7 @@ from fadecount.streams.inputs import person_digest
 from fadecount.streams.ticks import Ticks
 
 ROWS_PER_BLOCK = 500_000
-ROWS_AT_ONCE = 4 * ROWS_PER_BLOCK
+ROWS_AT_ONCE = 8 * ROWS_PER_BLOCK
 
 
 def read_csv(
