@@ -524,6 +524,20 @@ MUTANTS = (
         ("tests/sources/test_frames.py",),
     ),
     Mutant(
+        "persons whose hashes are equal are one person",
+        "sources/caps.py",
+        "    if len(exact) == len(begins):\n",
+        "    if True:\n",
+        ("tests/sources/test_caps.py",),
+    ),
+    Mutant(
+        "a person's cap begins anew with each piece of a file",
+        "sources/caps.py",
+        "self._times[first[noted]] - 1",
+        "0",
+        ("tests/sources/test_caps.py",),
+    ),
+    Mutant(
         "a missing cell of a pandas frame is text",
         "sources/frames.py",
         "None if missing else _cell(value)",

@@ -136,6 +136,7 @@ def test_persons_are_bounded_alike_across_blocks(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(frames, "ROWS_PER_BLOCK", 100)
+    monkeypatch.setattr(frames, "ROWS_AT_ONCE", 100)
     random = np.random.default_rng(5)
     rows = [
         f"{moment},{key},{n},p{who}"
@@ -154,6 +155,7 @@ def test_keys_of_persons_are_bounded_alike_across_blocks(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, most_keys: int
 ) -> None:
     monkeypatch.setattr(frames, "ROWS_PER_BLOCK", 50)
+    monkeypatch.setattr(frames, "ROWS_AT_ONCE", 50)
     random = np.random.default_rng(6)
     rows = [
         f"{moment},{key},{n},p{who}"
@@ -362,10 +364,3 @@ def test_a_time_outside_the_calendar_is_one_bad_row(zone: str, tick_seconds: int
         reading = read_frame(frame, options(zone=zone, tick=tick_seconds))
         assert [batch.counts.tolist() for batch in reading] == [[1]]
         assert dict(reading.report.skipped) == {Reason.TIME: 1}
-
-
-def test_pairs_of_times_far_apart_do_not_wrap() -> None:
-    first = np.array([-(1 << 40), 1 << 40, (1 << 40) + 1, 1 << 40], dtype=np.int64)
-    second = np.array([1 << 30, 5, 5, 5], dtype=np.int64)
-    pairs = frames._pairs(first, second).tolist()
-    assert min(pairs) >= 0 and [pairs.index(each) for each in pairs] == [0, 1, 2, 1]

@@ -12,7 +12,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator
 from decimal import Decimal
 from functools import lru_cache, partial
-from itertools import compress, repeat
+from itertools import compress
 from pathlib import Path
 from typing import Any, BinaryIO, cast
 
@@ -22,6 +22,7 @@ import polars as pl
 from polars.io.plugins import register_io_source
 
 from fadecount.errors import InputError
+from fadecount.sources.caps import BulkCaps
 from fadecount.sources.files import (
     ROWS_PER_BATCH,
     People,
@@ -55,11 +56,11 @@ from fadecount.sources.rows import (
     without_ending,
 )
 from fadecount.streams.discovery import LONGEST_KEY, can_be_key
-from fadecount.streams.inputs import Noted, person_digest
+from fadecount.streams.inputs import person_digest
 from fadecount.streams.ticks import Ticks
 
 ROWS_PER_BLOCK = 500_000
-MOST_PAIRS = 1 << 62
+ROWS_AT_ONCE = 8 * ROWS_PER_BLOCK
 
 
 def read_csv(
@@ -212,128 +213,67 @@ def _capped(
     table: pl.LazyFrame, options: SourceOptions, report: SourceReport, people: People
 ) -> pl.DataFrame:
     """The sums per place of the rows that count, by the rule of :class:`People`: of each person and
-    tick (or day) the first ones in the order of the file, under the first keys. A stable sort puts
-    the rows of each together."""
-    numbered = pl.col("^(name|text)$").cast(pl.Categorical)  # less memory than texts
-    rows = table.drop("id").with_columns(numbered).collect(engine="streaming")
-    report.rows_read += rows.height
-    bad = pl.col("place") <= LAST_BAD
-    for place, count in rows.filter(bad)["place"].value_counts().rows():
-        report.skipped[Reason(place - FIRST_BAD)] += count
-    rows = rows.filter(~bad)
-    ticks = (rows["place"] // options.width).to_numpy()
-    blocks = options.unit.blocks_of(options.ticks, ticks)
+    tick (or day) the first ones in the order of the file, under the first keys."""
+    caps, amount, most = BulkCaps(options, people), pl.col("amount"), options.max_amount
 
-    def digests(at: npt.NDArray[np.int64]) -> list[bytes]:
-        names = rows["name"].gather(at).cast(pl.String)
-        return [person_digest(name, people.key) for name in names]
+    def sums(rows: pl.DataFrame) -> pl.DataFrame:
+        """Those of the next rows."""
+        report.rows_read += rows.height
+        good = rows["place"] > LAST_BAD
+        if not good.all():
+            for place, count in rows["place"].filter(~good).value_counts().rows():
+                report.skipped[Reason(place - FIRST_BAD)] += count
+            rows = rows.filter(good)
+        kept = rows.drop("name").filter(pl.Series(caps.counts(rows)))
+        report.rows_dropped += rows.height - kept.height
+        if options.discover:
+            kept = _hidden(kept, options, people)
+        report.rows_cut += kept.select((amount > most).sum()).item()
+        return kept.with_columns(amount.clip(upper_bound=most)).group_by("place").agg(amount.sum())
 
-    people_of = rows["name"].to_physical().to_numpy().astype(np.int64)
-    whose, several = _pairs(blocks, people_of), options.unit.keys > 1
-    if several:
-        _, whose = np.unique(whose, return_inverse=True)  # small: pairs with keys must not wrap
-    keys_of = _keys_of(rows, options) if several else np.zeros_like(people_of)
-    number = _numbered(_pairs(whose, keys_of) if several else whose)
-    if options.first_tick is not None and people.counted_before:
-        first = np.flatnonzero(blocks == options.block_of(options.first_tick))
-        _, at, whose = np.unique(people_of[first], return_index=True, return_inverse=True)
-        before = people.before(digests(first[at]))
-        number[first] += np.array(before, dtype=np.int64)[whose]
-    counts = number < options.per_person
-    if several:  # under a hidden key a person counts once
-        counts &= (number == 0) | (keys_of < len(options.keys))
-        counts &= _ranks(whose, keys_of, number) < options.keys_per_person
-    del ticks, whose  # they are as long as the file
-    report.rows_dropped += int(np.count_nonzero(~counts))
-
-    def in_block(block: int) -> dict[Noted, int]:
-        """What was counted there, as :meth:`Unit.takes` notes it."""
-        rows_in = np.flatnonzero(counts & (blocks == block))
-        once = rows_in[number[rows_in] == 0] if several else rows_in
-        _, at, times = np.unique(people_of[once], return_index=True, return_counts=True)
-        noted: dict[Noted, int] = dict(zip(digests(once[at]), times.tolist(), strict=True))
-        if several:
-            pairs = _pairs(people_of[rows_in], keys_of[rows_in])
-            _, at, times = np.unique(pairs, return_index=True, return_counts=True)
-            texts = rows["text"].gather(rows_in[at]).to_list() if options.discover else repeat(None)
-            keys = zip(keys_of[rows_in[at]].tolist(), texts, strict=False)
-            named = [key if text is None else text for key, text in keys]
-            persons = digests(rows_in[at])
-            noted.update(zip(zip(persons, named, strict=True), times.tolist(), strict=True))
-        return noted
-
-    people.counted_in_bulk = in_block
-    kept = rows.lazy().drop("name").with_columns(block=pl.Series(blocks)).filter(pl.Series(counts))
-    if options.discover:
-        kept = _hidden(kept, options, people)
-    amount, most = pl.col("amount"), options.max_amount
-    wanted = (amount.clip(upper_bound=most).sum(), (amount > most).sum().alias("cut"))
-    sums = kept.group_by("place").agg(*wanted).sort("place").collect(engine="streaming")
-    report.rows_cut += int(sums["cut"].sum())
-    return sums
+    none = pl.DataFrame(schema={"place": pl.Int64(), "amount": pl.Int64()})
+    parts = pl.concat([none, *map(sums, _pieces(table.drop("id"), caps))])
+    people.counted_in_bulk = caps.in_block
+    return parts.group_by("place").agg(amount.sum()).sort("place")
 
 
-def _hidden(rows: pl.LazyFrame, options: SourceOptions, people: People) -> pl.LazyFrame:
+def _pieces(table: pl.LazyFrame, caps: BulkCaps) -> Iterator[pl.DataFrame]:
+    """The rows in order, in pieces that grow with what is kept of the earlier ones: to look at that
+    again takes no longer than to look at the rows."""
+    blocks = list[pl.DataFrame]()
+    for block in table.collect_batches(
+        chunk_size=ROWS_PER_BLOCK, maintain_order=True, engine="streaming"
+    ):
+        blocks.append(block)
+        if ROWS_PER_BLOCK * len(blocks) >= max(ROWS_AT_ONCE, caps.noted):
+            yield _emptied(blocks)
+    if blocks:
+        yield _emptied(blocks)
+
+
+def _emptied(blocks: list[pl.DataFrame]) -> pl.DataFrame:
+    """All blocks as one, without chunks: to gather texts from many takes ten times as long."""
+    joined = pl.concat(blocks, rechunk=True)
+    blocks.clear()
+    return joined
+
+
+def _hidden(rows: pl.DataFrame, options: SourceOptions, people: People) -> pl.DataFrame:
     """Note the hidden keys of rows that count, of distinct persons, and return the others; or all,
     the hidden ones under ``other``."""
     hidden = pl.col("text").is_not_null()
     tick = pl.col("place") // options.width
-    found = rows.filter(hidden)
-    spans = found.group_by("block").agg(tick.min().alias("first"), tick.max().alias("last"))
-    keys = found.group_by("block", "text").len().collect().partition_by("block", as_dict=True)
-    for block, first, last in spans.collect().rows():
-        some = keys.pop((block,))
-        people.hide(first, last, some["text"].cast(pl.String).to_list(), some["len"].to_list())
+    ticks = rows.select(tick).to_series().to_numpy()
+    block = pl.Series("block", options.unit.blocks_of(options.ticks, ticks))
+    found = rows.lazy().with_columns(block).filter(hidden).group_by("block", "text")
+    keys = found.agg(pl.len(), tick.min().alias("first"), tick.max().alias("last")).collect()
+    for some in keys.partition_by("block"):
+        first, last = cast("tuple[int, int]", (some["first"].min(), some["last"].max()))
+        people.hide(first, last, some["text"].to_list(), some["len"].to_list())
     if options.other is None:
         return rows.filter(~hidden)
     step = len(options.keys) - options.keys.index(options.other)
     return rows.with_columns(pl.col("place") - pl.when(hidden).then(step).otherwise(0))
-
-
-def _keys_of(rows: pl.DataFrame, options: SourceOptions) -> npt.NDArray[np.int64]:
-    """A number for the key of each row: the position of a declared one; those of hidden keys are
-    larger."""
-    keys: npt.NDArray[np.int64] = (rows["place"] % options.width).to_numpy().astype(np.int64)
-    if not options.discover:
-        return keys
-    texts = rows["text"].to_physical().fill_null(0).to_numpy()
-    keys += texts  # a hidden key has the place behind the declared ones
-    return keys
-
-
-def _pairs(first: npt.NDArray[np.int64], second: npt.NDArray[np.int64]) -> npt.NDArray[np.int64]:
-    """One number for each pair of two, from 0. The second ones are not negative."""
-    if not len(first):
-        return first
-    first, width = first - first.min(), int(second.max()) + 1
-    if (int(first.max()) + 1) * width > MOST_PAIRS:  # times far apart: they would wrap
-        _, first = np.unique(first, return_inverse=True)
-    pairs: npt.NDArray[np.int64] = first * width + second
-    return pairs
-
-
-def _numbered(whose: npt.NDArray[np.int64]) -> npt.NDArray[np.int64]:
-    """The number of each row, from 0, among those of the same."""
-    order = np.argsort(whose, kind="stable")
-    begins = np.flatnonzero(np.diff(whose[order], prepend=-1))
-    number: npt.NDArray[np.int64] = np.empty(len(whose), dtype=np.int64)
-    number[order] = np.arange(len(whose)) - np.repeat(begins, np.diff(begins, append=len(whose)))
-    return number
-
-
-def _ranks(
-    whose: npt.NDArray[np.int64], keys: npt.NDArray[np.int64], number: npt.NDArray[np.int64]
-) -> npt.NDArray[np.int64]:
-    """The number of each row's key, from 0, among those of the same person and day, by their first
-    rows."""
-    first = np.flatnonzero(number == 0)
-    rank = np.empty(len(whose), dtype=np.int64)
-    rank[first] = _numbered(whose[first])
-    pairs = _pairs(whose, keys)
-    order = np.argsort(pairs, kind="stable")  # the first row of each key comes first
-    at = np.flatnonzero(np.diff(pairs[order], prepend=-1))
-    rank[order] = np.repeat(rank[order[at]], np.diff(at, append=len(pairs)))
-    return rank
 
 
 def _one_by_one(
