@@ -7,24 +7,27 @@ they are refused.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
-from typing import Any
+from collections.abc import Callable
 
 from pyspark.sql import DataFrame
 from pyspark.sql import functions as sql
 
-from fadecount.errors import CheckpointError, ParameterError
+from fadecount.errors import CheckpointError
 from fadecount.spark.ledger import Directory
 
 Sink = Callable[[DataFrame, str], None]
 """Writes the figures of a micro-batch. If it is executed again, its name and its figures are the
 same: what was written already stays."""
-_TABLE = """create table if not exists {} (stream text, per text, "start" timestamptz,
+_STATEMENTS = (
+    """create table if not exists {} (stream text, per text, "start" timestamptz,
     "end" timestamptz not null, key text, stage integer, status text not null,
     value bigint not null, low bigint, high bigint, published timestamptz not null,
-    primary key (stream, per, "start", key, stage))"""
-_OTHERS = """select from fresh join {} old using (stream, per, "start", key, stage)
-    where old.value <> fresh.value limit 1"""
+    primary key (stream, per, "start", key, stage))""",
+    "create temporary table fresh (like {}) on commit drop",
+    "insert into {} table fresh on conflict do nothing",
+    """select from fresh join {} old using (stream, per, "start", key, stage)
+    where old.value <> fresh.value limit 1""",
+)
 
 
 def parquet(path: str) -> Sink:
@@ -47,40 +50,29 @@ def parquet(path: str) -> Sink:
 
 
 def postgresql(table: str, *, database: str) -> Sink:
-    """A table, created if needed. Executors connect with ``database`` (libpq parameters). Passwords
-    come from libpq's own sources: PGPASSFILE, PGPASSWORD, a service file."""
+    """A table, created if needed. The driver connects with ``database`` (libpq parameters). The
+    figures of a micro-batch appear all at once."""
     import psycopg
-    from psycopg.conninfo import conninfo_to_dict
     from psycopg.sql import SQL, Identifier
 
-    if "password" in conninfo_to_dict(database):
-        raise ParameterError(
-            "database must not hold a password, which would travel with the job; use PGPASSFILE on"
-            " executors"
+    def write(figures: DataFrame, _name: str) -> None:
+        """Write figures in one transaction; those that are there already must be the same."""
+        with_offset = "yyyy-MM-dd HH:mm:ssxxx"  # whatever the session's time zone is
+        times = {name: sql.date_format(name, with_offset) for name in ("start", "end", "published")}
+        create, fresh, insert, others = (
+            SQL(text).format(Identifier(*table.split("."))) for text in _STATEMENTS
         )
-
-    def execute(connection: Any, text: str) -> Any:
-        return connection.execute(SQL(text).format(Identifier(*table.split("."))))
-
-    def write_partition(rows: Iterator[Any]) -> None:
-        """Write rows in one transaction; those that are there already must be the same."""
         with psycopg.connect(database) as connection:
-            execute(connection, "create temporary table fresh (like {}) on commit drop")
+            connection.execute(create)
+            connection.execute(fresh)
             with connection.cursor().copy("copy fresh from stdin") as copy:
-                for row in rows:
+                for row in figures.withColumns(times).toLocalIterator(prefetchPartitions=True):
                     copy.write_row(row)
-            execute(connection, "insert into {} table fresh on conflict do nothing")
-            if execute(connection, _OTHERS).fetchone() is not None:
+            connection.execute(insert)
+            if connection.execute(others).fetchone() is not None:
                 raise CheckpointError(
                     "figures must be those published before, got others for the same block; an"
                     " older state was restored: take a new directory and a new table"
                 )
-
-    def write(figures: DataFrame, _name: str) -> None:
-        with psycopg.connect(database) as connection:
-            execute(connection, _TABLE)
-        with_offset = "yyyy-MM-dd HH:mm:ssxxx"  # whatever the session's time zone is
-        times = {name: sql.date_format(name, with_offset) for name in ("start", "end", "published")}
-        figures.withColumns(times).foreachPartition(write_partition)
 
     return write
