@@ -161,7 +161,7 @@ class Tree:
         cls, arity: int, epsilon: float, *, combined: bool, signed: bool, steps: int = YEAR
     ) -> Tree:
         height = int(math.log(steps, arity) + 1e-9) + 1
-        variance = variance_of(epsilon / height, 0)
+        variance = variance_of(epsilon / height)
         variances = [variance]
         for _ in range(height - 1):
             children = arity * variances[-1]
@@ -243,7 +243,7 @@ class Renewed:
     @classmethod
     def of(cls, period: int, arity: int, epsilon: float) -> Renewed:
         tree = Tree.of(arity, epsilon, combined=False, signed=True, steps=period)
-        return cls(period, tree, variance_of(PROMISE[MONTH] - epsilon, 0))
+        return cls(period, tree, variance_of(PROMISE[MONTH] - epsilon))
 
     def total(self) -> float:
         """The mean variance of the live total; a period is drawn an hour after its end."""

@@ -191,9 +191,7 @@ class Account:
     def _remembered(self, memories: Memories, shown: int, key: int) -> int:
         """The noise of a Gaussian counter at a step, from the variables drawn for one key so
         far."""
-        path = self._paths.setdefault(
-            key, MemoryPath(memories, SystemNoise(), width=None, resolution_bits=0)
-        )
+        path = self._paths.setdefault(key, MemoryPath(memories, SystemNoise(), width=None))
         noise, path._state = path._stepped(shown - 1, self._variables[(0, 0, shown), key])
         return int(noise)
 

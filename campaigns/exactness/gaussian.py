@@ -1,4 +1,4 @@
-"""``python -m campaigns.exactness.gaussian``: a million words at 21 deviations, against mpmath.
+"""``python -m campaigns.exactness.gaussian``: a million words at 10 deviations, against mpmath.
 Exit status 1 if any differs."""
 
 from __future__ import annotations
@@ -14,8 +14,7 @@ from tests.noise.rounded import DIGITS, boundary, exact_draw, width_of
 
 from fadecount.noise import RoundedGaussian
 
-DEVIATIONS = [0.5, 0.55, 0.7, 1.0, 1.5, 2.0, 5.0, 10.0, 1 / 0.03, 100.0, 255.9]
-LARGE = [256.0, 300.0, 511.0, 4096.0, 65537.0, 1.7e7, 2.0**30, 1e11, 2.0**39 * 1.1, 2.0**40]
+DEVIATIONS = [256.0, 300.0, 511.0, 4096.0, 65537.0, 1.7e7, 2.0**30, 1e11, 2.0**39 * 1.1, 2.0**40]
 _ALL = (1 << 64) - 1
 
 
@@ -27,13 +26,13 @@ def main(words: list[str] | None = None) -> int:
     parser.add_argument(
         "--words",
         type=int,
-        default=48_000,
+        default=100_000,
         metavar="N",
         help="random words per deviation (%(default)s)",
     )
     arguments = parser.parse_args(words)
     started, total, wrong = time.monotonic(), 0, 0
-    for scale in [*DEVIATIONS, *LARGE]:
+    for scale in DEVIATIONS:
         random = np.random.default_rng(int(scale * 1000)).integers(
             0, 1 << 64, arguments.words, dtype=np.uint64
         )

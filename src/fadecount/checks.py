@@ -123,14 +123,6 @@ def require_beta(value: float) -> float:
     return require_real("beta", value, low=SMALLEST_BETA, high=1.0, open_ends=True, remedy=remedy)
 
 
-def require_resolution(value: float) -> float:
-    if value == math.inf:
-        return math.inf
-    return require_integer(
-        "resolution_bits", value, minimum=0, maximum=40, remedy="math.inf means continuous noise"
-    )
-
-
 def _is_numpy_bool(value: object) -> bool:
     return type(value).__module__ == "numpy" and type(value).__name__ in ("bool", "bool_")
 

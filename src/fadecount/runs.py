@@ -27,7 +27,7 @@ from zoneinfo import ZoneInfo
 import numpy as np
 from numpy.typing import NDArray
 
-from fadecount.counters.grid import add_up
+from fadecount.counters.inputs import add_up
 from fadecount.durations import UNITS
 from fadecount.errors import ClockError, InputError, ParameterError, bad_parameter
 from fadecount.mechanisms import Blocks, Discovery, Mechanism, PlannedUnit

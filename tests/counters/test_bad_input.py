@@ -48,25 +48,6 @@ NO_INTEGERS: list[Any] = [
     ),
     *(98765 * 2**62, -98765 * 2**62, 2**62 + 1, 2**64, 10**5000, np.uint64(2**63 + SECRET)),
 ]
-NO_REALS: list[Any] = [
-    *(
-        True,
-        np.True_,
-        None,
-        "0.5",
-        math.nan,
-        math.inf,
-        -math.inf,
-        1.98765,
-        -0.98765,
-        98765,
-        -1,
-        1 + 1e-9,
-        98765j,
-        Fraction(1, 2),
-    ),
-    *(decimal.Decimal("0.5"), {}, object(), 98765 * 2**62, np.float32(1.98765)),
-]
 NO_SCALARS: list[Any] = [[SECRET], [[SECRET]], [], np.array([SECRET]), [[SECRET], [1, 2]], range(3)]
 NO_ROWS: list[Any] = [
     SECRET,
@@ -103,14 +84,7 @@ NO_TABLES: list[Any] = [
 def test_integers_one_by_one_and_in_lists(mechanism: fc.Mechanism) -> None:
     step = [*NO_INTEGERS, *NO_SCALARS]
     extend = [*NO_LISTS, *([1, bad] for bad in NO_INTEGERS), *([bad] for bad in NO_INTEGERS)]
-    _unchanged(mechanism, None, None, step, extend, lambda: 3)
-
-
-@pytest.mark.parametrize("mechanism", MECHANISMS, ids=repr)
-def test_reals_one_by_one_and_in_lists(mechanism: fc.Mechanism) -> None:
-    step = [*NO_REALS, *NO_SCALARS]
-    extend = [*NO_LISTS, *([0.5, bad] for bad in NO_REALS), *([bad] for bad in NO_REALS)]
-    _unchanged(mechanism, None, 8, step, extend, lambda: 0.75)
+    _unchanged(mechanism, None, step, extend, lambda: 3)
 
 
 @pytest.mark.parametrize("mechanism", MECHANISMS, ids=repr)
@@ -121,21 +95,12 @@ def test_rows_and_tables(mechanism: fc.Mechanism) -> None:
         *([[2, 3], [1, bad]] for bad in NO_INTEGERS),
         [[SECRET, 1], (np.True_, 2)],
     ]
-    _unchanged(mechanism, 2, None, step, extend, lambda: [4, 0])
-    _unchanged(
-        mechanism,
-        2,
-        5,
-        [[0.5, 1.98765], [True, 0.5], [0.5]],
-        [[[0.5, math.nan]], [[0.5, True]]],
-        lambda: [0.5, 1],
-    )
+    _unchanged(mechanism, 2, step, extend, lambda: [4, 0])
 
 
 def _unchanged(
     mechanism: fc.Mechanism,
     width: int | None,
-    bits: int | None,
     step: list[Any],
     extend: list[Any],
     good: Callable[[], Any],
@@ -143,8 +108,7 @@ def _unchanged(
     """Two counters on the same noise: one meets every bad input between its good ones, and both
     must agree to the end."""
     troubled, calm = (
-        Counter._with_noise(mechanism, ScriptedNoise(), width=width, resolution_bits=bits)
-        for _ in range(2)
+        Counter._with_noise(mechanism, ScriptedNoise(), width=width) for _ in range(2)
     )
     assert np.array_equal(troubled.step(good()), calm.step(good()))
     for call, inputs in ((troubled.step, step), (troubled.extend, extend)):
@@ -180,18 +144,6 @@ def test_what_is_a_number_is_accepted() -> None:
     assert counter.time == 14
 
 
-def test_reals_are_rounded_one_by_one_onto_the_grid() -> None:
-    source = ScriptedNoise()
-    counter = Counter._with_noise(fc.Linear(epsilon=2.0**14), source, resolution_bits=3)
-    quiet = Counter(fc.Linear(epsilon=2.0**14), resolution_bits=3)
-    inputs: list[Any] = [0.0, 1.0, 0.06, 0.07, 0.5, 1, np.float32(0.2), 0]
-    outputs = [quiet.step(each) for each in inputs]
-    assert all(isinstance(each, float) for each in outputs)
-    assert outputs == [0.0, 0.0, 1.0, 1.0, 1.125, 1.625, 2.625, 2.875]
-    assert counter.extend(inputs).dtype == np.float64
-    assert (counter.extend(inputs) * 8 % 1 == 0).all()
-
-
 def test_vector_outputs() -> None:
     quiet = Counter(fc.Linear(epsilon=2.0**14), shape=(2,))
     assert quiet.extend([]).shape == (0, 2)
@@ -201,6 +153,3 @@ def test_vector_outputs() -> None:
     assert quiet.step(row).tolist() == [1, 2]
     row[:] = 100  # what was handed in is no longer the counter's
     assert quiet.extend([[0, 0], [0, 0]]).tolist() == [[6, 8], [6, 8]]
-    reals = Counter(fc.Linear(epsilon=2.0**14), shape=(2,), resolution_bits=1)
-    assert reals.step([0.5, 1]).tolist() == [0.0, 0.0]
-    assert reals.step([0, 1]).tolist() == [0.5, 1.0]

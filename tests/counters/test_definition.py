@@ -27,38 +27,25 @@ DELAYED: list[fc.Mechanism] = [
 ]
 
 
-CASES = [(mechanism, width, None) for mechanism in (*SLOTTED, *DELAYED) for width in (None, 2)]
-REALS = [
-    (mechanism, width, bits)
-    for mechanism in DELAYED[2:4] + SLOTTED[-4:]
-    for width, bits in ((None, 10), (3, 4))
-]
-
-
-@pytest.mark.parametrize(("mechanism", "width", "bits"), [*CASES, *REALS], ids=str)
-def test_outputs_equal_the_definition(
-    mechanism: fc.Mechanism, width: int | None, bits: int | None
-) -> None:
-    generator = np.random.default_rng(1000 * (width or 0) + (bits or 0))
-    inputs = generator.integers(
-        0 if bits else -5, 2 if bits else 9, (STEPS,) if width is None else (STEPS, width)
-    )
-    grid = 1 << (bits or 0)
-    runs = _Run(mechanism, width, bits)
+@pytest.mark.parametrize("mechanism", [*SLOTTED, *DELAYED], ids=repr)
+@pytest.mark.parametrize("width", [None, 2])
+def test_outputs_equal_the_definition(mechanism: fc.Mechanism, width: int | None) -> None:
+    generator = np.random.default_rng(1000 * (width or 0))
+    inputs = generator.integers(-5, 9, (STEPS,) if width is None else (STEPS, width))
+    runs = _Run(mechanism, width)
     while (left := STEPS - runs.time) > 0:
         runs.act(
             int(generator.integers(0, 4)),
             inputs[runs.time : runs.time + min(left, int(generator.integers(1, 90)))],
         )
-    wanted = naive_outputs(mechanism, inputs * grid, width)
-    assert np.array_equal(np.asarray(runs.outputs) * grid, wanted)
+    assert np.array_equal(np.asarray(runs.outputs), naive_outputs(mechanism, inputs, width))
     budgets = {
         name[0]: budget
         for step in range(1, STEPS + 1)
         for name, budget in names_in_use(mechanism, step).items()
     }
     assert runs.source.scales == pytest.approx(
-        {level: grid / budget for level, budget in budgets.items()}, rel=1e-12
+        {level: 1 / budget for level, budget in budgets.items()}, rel=1e-12
     )
 
 
@@ -72,7 +59,7 @@ def test_rounds_of_any_length_in_any_mixture(
     window: int, plan: list[tuple[int, int]], width: int | None
 ) -> None:
     mechanism = fc.Refresh(window=window, epsilon_current=0.9, epsilon_past=0.2)
-    runs = _Run(mechanism, width, None)
+    runs = _Run(mechanism, width)
     inputs = np.zeros((12 * 45,) if width is None else (12 * 45, width), dtype=np.int64)
     for action, count in plan:
         runs.act(action, inputs[:count])
@@ -84,7 +71,7 @@ def test_rounds_of_any_length_in_any_mixture(
 
 def test_draws_are_two_per_step_on_average() -> None:
     for act in (0, 1):
-        runs = _Run(fc.Gradual(epsilon=0.3), None, None)
+        runs = _Run(fc.Gradual(epsilon=0.3), None)
         runs.act(act, np.zeros(1 << 12, dtype=np.int64))
         assert runs.source.calls < 2 * (1 << 12) + 2
 
@@ -93,11 +80,9 @@ class _Run:
     """A counter on scripted noise that is checked after each action to have asked for what its
     outputs use, and nothing else."""
 
-    def __init__(self, mechanism: fc.Mechanism, width: int | None, bits: int | None) -> None:
+    def __init__(self, mechanism: fc.Mechanism, width: int | None) -> None:
         self.mechanism, self.width, self.source = mechanism, width, ScriptedNoise()
-        self.counter = Counter._with_noise(
-            mechanism, self.source, width=width, resolution_bits=bits
-        )
+        self.counter = Counter._with_noise(mechanism, self.source, width=width)
         self.outputs: list[Any] = []
         self.used: set[Name] = set()
 

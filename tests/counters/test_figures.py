@@ -16,12 +16,13 @@ import fadecount as fc
 from fadecount.counters.figures import FigureMaker, OpenBlock
 from fadecount.errors import ForkedError
 from fadecount.mechanisms import ANNOUNCED
-from fadecount.mechanisms.calendars import Calendar, EdgedBlocks, EqualBlocks
+from fadecount.mechanisms.calendars import Calendar, EqualBlocks
 from fadecount.mechanisms.noise_law import variance_of
 from fadecount.noise import Lineage, Ratchet
 from tests.counters.block_reference import NamedNoise
 from tests.counters.test_block_counters import SMALL
 from tests.false_alarm import EACH, explained
+from tests.mechanisms.edged_blocks import EdgedBlocks
 
 PLAIN = fc.Blocks(
     fc.Level(1, 0.5), fc.Level(4, 0.5), fc.Level(12, 0.5, lag=3, later=((7, 1.0), (30, 2.0)))
@@ -339,7 +340,7 @@ def test_the_law_of_figures_stages_and_announced_differences() -> None:
         }
         for (level, end, stage), values in counts.items():
             if stage != ANNOUNCED:
-                true = [variance_of(budgets[level, stage] * by, 0) for by in (1, 2 / 3, 3 / 2)]
+                true = [variance_of(budgets[level, stage] * by) for by in (1, 2 / 3, 3 / 2)]
                 seen = float(np.mean(values**2))
                 assert_close(seen, true[0], (level, end, stage))
                 assert all(abs(seen / wrong - 1) > 0.3 for wrong in true[1:])
@@ -347,7 +348,7 @@ def test_the_law_of_figures_stages_and_announced_differences() -> None:
             if stage > 0:  # a chain: the earlier stage is the sharper one plus independent noise
                 earlier, value = (counts[level, end, each] for each in (stage - 1, stage))
                 assert_close(
-                    float(np.mean(earlier * value)), variance_of(budgets[level, stage], 0), ""
+                    float(np.mean(earlier * value)), variance_of(budgets[level, stage]), ""
                 )
         for number, size in enumerate(mechanism.levels):
             if size.tied:
@@ -355,8 +356,8 @@ def test_the_law_of_figures_stages_and_announced_differences() -> None:
                 children = [counts[number - 1, at, 0] for at in range(length, end + 1, length)]
                 difference, own = counts[number, end, ANNOUNCED], counts[number, end, 0]
                 each, mine = (
-                    variance_of(budgets[number - 1, 0], 0),
-                    variance_of(budgets[number, 0], 0),
+                    variance_of(budgets[number - 1, 0]),
+                    variance_of(budgets[number, 0]),
                 )
                 assert_close(
                     float(np.mean(difference**2)), mine + len(children) * each, "announced"

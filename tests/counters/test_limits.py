@@ -11,8 +11,7 @@ import pytest
 
 import fadecount as fc
 from fadecount.counters import Counter
-from fadecount.counters.grid import LARGEST_SUM, add_up
-from fadecount.counters.state import Parts, SavedState
+from fadecount.counters.inputs import LARGEST_SUM, add_up
 from tests.counters.scripted import ScriptedNoise, naive_outputs
 from tests.mechanisms.examples import ALL, SLOTTED
 from tests.mechanisms.test_every_mechanism import refuse
@@ -57,15 +56,6 @@ def test_a_sum_of_one_key_is_refused_for_all() -> None:
     counter.step([-1, LARGEST])
 
 
-def test_reals_stop_where_floats_are_no_longer_exact() -> None:
-    mechanism = fc.Linear(epsilon=0.5)
-    parts = Parts(time=1, total=np.array(2**52), delayed=[np.array(1)], tails=[np.array(0)])
-    state = SavedState(mechanism=mechanism, width=None, resolution_bits=20, parts=parts)
-    counter = Counter._resume_with_noise(state.to_bytes(), ScriptedNoise())
-    with pytest.raises(fc.errors.SumOverflowError, match=r"2\*\*52"):
-        counter.step(0.0)
-
-
 def test_a_counter_stops_at_its_horizon() -> None:
     mechanism = fc.Binary(epsilon=0.5, horizon=10)
     counter = Counter._with_noise(mechanism, ScriptedNoise())
@@ -100,7 +90,6 @@ def test_errors_of_real_noise_stay_within_their_bound(mechanism: fc.Mechanism, s
     counter = fc.Counter(mechanism, shape=shape)
     assert counter.mechanism is mechanism
     assert counter.shape == shape
-    assert counter.resolution_bits is None
     inputs = np.ones((60, *shape), dtype=np.int64)
     released = [
         *counter.extend(inputs[:20]),
@@ -155,9 +144,6 @@ def test_bad_parameters() -> None:
         refuse("mechanism", lambda bad=bad: fc.Counter(bad))
     for bad in (3, [3], (2, 2), "3", (0,), (-1,), (True,), (1.5,), (None,), ((),)):
         refuse("shape", lambda bad=bad: fc.Counter(good, shape=bad))
-    for bad in (-1, 21, True, 1.5, math.nan, "3"):
-        refuse("resolution_bits", lambda bad=bad: fc.Counter(good, resolution_bits=bad))
-    refuse("resolution_bits", lambda: fc.Counter(fc.Gradual(epsilon=2.0**-25), resolution_bits=20))
     refuse("first budget", lambda: fc.Counter(fc.Designed(budgets=(math.inf, 0.5), delay=2)))
 
 

@@ -13,10 +13,11 @@ import fadecount as fc
 from fadecount.counters import named
 from fadecount.counters.figures import FigureMaker, Rows
 from fadecount.counters.named import Counts
-from fadecount.mechanisms import Calendar, EdgedBlocks, EqualBlocks
+from fadecount.mechanisms import Calendar, EqualBlocks
 from fadecount.noise import KeyedNoise
 from fadecount.streams.calendar import BlockCalendar
 from fadecount.streams.ticks import Ticks
+from tests.mechanisms.edged_blocks import EdgedBlocks
 
 KEYS = ["a", "b", "c"]
 Found = dict[tuple[int, int, int], tuple[int, int, list[int]]]

@@ -116,12 +116,6 @@ def test_a_header_that_lies_is_refused(name: str, right: tuple[Any, ...]) -> Non
             refuse(rewritten(**{name: value}), "damaged")
 
 
-def test_bad_resolutions_are_refused() -> None:
-    for value in (-1, 21, 1.5, True, "3", [3]):
-        refuse(rewritten(resolution_bits=value), "damaged")
-    assert fc.Counter.resume(rewritten(resolution_bits=3)).resolution_bits == 3
-
-
 def test_headers_that_are_no_headers() -> None:
     for text in (b"", b"{}", b"[]", b"7", b"{", b"\xff", b"[" * 100_000, b'{"time": 9}'):
         refuse(rewritten(text=text), "damaged")

@@ -6,8 +6,9 @@ import random
 
 import numpy as np
 
-from fadecount.mechanisms import Calendar, EdgedBlocks, EqualBlocks
+from fadecount.mechanisms import Calendar, EqualBlocks
 from fadecount.mechanisms.calendars import UNKNOWN
+from tests.mechanisms.edged_blocks import EdgedBlocks
 
 
 def test_equal_blocks() -> None:

@@ -87,7 +87,7 @@ def loss_of_added_days(mse: float) -> float:
 
     def error(loss: float) -> float:
         return min(
-            days * variance_of(share * loss, 0) + nodes * variance_of((1 - share) * loss / 5, 0)
+            days * variance_of(share * loss) + nodes * variance_of((1 - share) * loss / 5)
             for share in np.linspace(0.3, 0.9, 61).tolist()
         )
 

@@ -13,14 +13,14 @@ from tests.mechanisms import golden
 @pytest.mark.parametrize(("horizon", "exponent"), golden.GRADUAL_EPSILON)
 def test_epsilon_for_an_error_of_1000(horizon: int, exponent: int) -> None:
     shape = fc.Gradual(1.0, exponent)
-    mechanism = shape.for_mse(1000, horizon=horizon, resolution_bits=math.inf)
+    mechanism = shape.for_mse(1000, horizon=horizon, continuous=True)
     assert _digits(mechanism.epsilon) == golden.GRADUAL_EPSILON[horizon, exponent]
 
 
 @pytest.mark.parametrize(("horizon", "window"), golden.REFRESH_FIXED_RATIO)
 def test_refresh_with_a_fixed_ratio(horizon: int, window: int) -> None:
     shape = fc.Refresh(window, 1.0, 0.1)
-    mechanism = shape.for_mse(1000, horizon=horizon, resolution_bits=math.inf)
+    mechanism = shape.for_mse(1000, horizon=horizon, continuous=True)
     found = _digits(mechanism.epsilon_current), _digits(mechanism.epsilon_past)
     assert found == golden.REFRESH_FIXED_RATIO[horizon, window]
 
@@ -28,7 +28,7 @@ def test_refresh_with_a_fixed_ratio(horizon: int, window: int) -> None:
 @pytest.mark.parametrize(("horizon", "window"), golden.REFRESH_TRUE_OPTIMUM)
 def test_refresh_with_the_best_ratio(horizon: int, window: int) -> None:
     shape = fc.Refresh(window, 1.0, fc.Refresh.best_ratio(window=window, horizon=horizon))
-    mechanism = shape.for_mse(1000, horizon=horizon, resolution_bits=math.inf)
+    mechanism = shape.for_mse(1000, horizon=horizon, continuous=True)
     found = _digits(mechanism.epsilon_current), _digits(mechanism.epsilon_past)
     assert found == golden.REFRESH_TRUE_OPTIMUM[horizon, window]
     printed_current, printed_past = golden.REFRESH_PRINTED_AS_OPTIMAL[horizon, window]
@@ -41,7 +41,7 @@ def test_refresh_with_the_best_ratio(horizon: int, window: int) -> None:
 def test_the_pairs_that_the_paper_prints_meet_the_error(horizon: int, window: int) -> None:
     current, past = golden.REFRESH_PRINTED_AS_OPTIMAL[horizon, window]
     mechanism = fc.Refresh(window=window, epsilon_current=current, epsilon_past=past)
-    assert mechanism.mse(horizon, resolution_bits=math.inf) == pytest.approx(1000, rel=1e-3)
+    assert mechanism.mse(horizon, continuous=True) == pytest.approx(1000, rel=1e-3)
 
 
 @pytest.mark.parametrize("exponent", golden.EXACT_G)
@@ -57,7 +57,7 @@ def test_exact_values_of_g(exponent: int) -> None:
 @pytest.mark.parametrize("exponent", golden.LOSS_AT_A_MILLION)
 def test_the_exact_loss_is_about_half_of_the_published_one(exponent: int) -> None:
     shape = fc.Gradual(1.0, exponent)
-    mechanism = shape.for_mse(1000, horizon=10**6, resolution_bits=math.inf)
+    mechanism = shape.for_mse(1000, horizon=10**6, continuous=True)
     exact, published = golden.LOSS_AT_A_MILLION[exponent]
     assert mechanism.loss(10**6 - 1) == pytest.approx(exact, rel=2e-4)
     assert mechanism.paper_loss(10**6 - 1) == pytest.approx(published, rel=2e-4)

@@ -36,7 +36,7 @@ def tail(budgets: list[float], bound: int) -> float:
     of each."""
     law = np.ones(1)
     for budget in budgets:
-        scale = scale_of(budget, 0)
+        scale = scale_of(budget)
         reach = math.ceil(33 * scale) + 2
         one = np.exp(-np.abs(np.arange(-reach, reach + 1)) / scale)
         law = np.convolve(law, one / one.sum())
@@ -66,7 +66,7 @@ def test_wide_noise_is_rounded_outward_and_by_little(budgets: list[float]) -> No
     outside = float(np.mean(np.abs(np.asarray(noise)) > found))
     assert outside < BETA + 0.0014
     assert outside > BETA * 0.95 - 0.0014
-    assert found < tail_bound(budgets, BETA, 0)
+    assert found < tail_bound(budgets, BETA)
 
 
 def test_levels_without_noise_add_nothing() -> None:
@@ -80,7 +80,7 @@ def test_levels_without_noise_add_nothing() -> None:
 
 def test_a_tiny_chance_gets_the_bound_of_chernoff() -> None:
     bound = quantile_of([0.5, 0.25], 1e-9)
-    assert bound == math.floor(tail_bound([0.25, 0.5], 1e-9, 0)) > quantile_of([0.5, 0.25], 1e-6)
+    assert bound == math.floor(tail_bound([0.25, 0.5], 1e-9)) > quantile_of([0.5, 0.25], 1e-6)
 
 
 def test_more_noise_is_wider() -> None:

@@ -17,10 +17,11 @@ import pytest
 
 import fadecount as fc
 from fadecount.errors import ParameterError
-from fadecount.mechanisms import ANNOUNCED, EdgedBlocks, Figure, ListedFigures, Views, views_of
+from fadecount.mechanisms import ANNOUNCED, Figure, ListedFigures, Views, views_of
 from fadecount.mechanisms.noise_law import variance_of
 from fadecount.mechanisms.views import bounds_of_sums, half_widths_around
 from tests.mechanisms.block_oracles import random_design
+from tests.mechanisms.edged_blocks import EdgedBlocks
 from tests.mechanisms.test_blocks import READABLE
 
 Block = tuple[int, int, int]
@@ -196,8 +197,8 @@ def covariance(one: Reader, other: Reader) -> float:
     total, others = 0.0, other.noises()
     for (level, end, stage), weight in one.noises().items():
         budgets = [each.epsilon for each in one.mechanism.levels[level].stages[stage:]]
-        variance = variance_of(budgets[0], 0)
-        variance -= variance_of(budgets[1], 0) if len(budgets) > 1 else 0.0
+        variance = variance_of(budgets[0])
+        variance -= variance_of(budgets[1]) if len(budgets) > 1 else 0.0
         total += float(weight * others.get((level, end, stage), Fraction(0))) * variance
     return total
 

@@ -38,7 +38,7 @@ def chance_of(draws: NDArray[np.int64], scale: float) -> float:
 
 def width_of(scale: float) -> int:
     """How many integers a cell holds."""
-    return 1 if scale < 256 else 1 << min(32, math.floor(math.log2(scale)) - 7)
+    return 1 << min(32, math.floor(math.log2(scale)) - 7)
 
 
 @lru_cache(maxsize=1 << 17)
@@ -85,10 +85,6 @@ def exact_draw(scale: float, word: int, more: Callable[[int], int]) -> int:
     """
     width = width_of(scale)
     with mpmath.workdps(DIGITS):
-        if width == 1:
-            return _cell(
-                scale, mpmath.mpf(word << 128 | more(0) << 64 | more(3)) / mpmath.mpf(2) ** 192
-            )
         begun = (word >> 48 << 48) | more(0) >> 16
         cell = _cell(
             scale, mpmath.mpf(begun << 128 | more(3) << 64 | more(6)) / mpmath.mpf(2) ** 192

@@ -17,8 +17,7 @@ from fadecount.noise.generator import words as fresh_words
 from tests.false_alarm import EACH, explained
 from tests.noise.rounded import DIGITS, boundary, chance_of, exact_draw, width_of
 
-SMALL = [0.5, 0.61, 0.8, 1.0, 1.7, 3.3, 10.0, 33.3, 127.0, 255.99]
-LARGE = [256.0, 300.0, 777.7, 4096.0, 1e5, 1.7e7, 2.0**28 * 1.3, 2.0**30, 1e11, 2.0**40]
+DEVIATIONS = [256.0, 300.0, 777.7, 4096.0, 1e5, 1.7e7, 2.0**28 * 1.3, 2.0**30, 1e11, 2.0**40]
 DRAWS = 40_000
 
 
@@ -33,7 +32,7 @@ def further(positions: NDArray[np.int64], asked: int) -> NDArray[np.uint64]:
     return np.array([word_of(each, asked) for each in positions.tolist()], dtype=np.uint64)
 
 
-@pytest.mark.parametrize("scale", [*SMALL, *LARGE])
+@pytest.mark.parametrize("scale", DEVIATIONS)
 def test_random_words(scale: float) -> None:
     words = np.random.default_rng(8).integers(0, 1 << 64, 400, dtype=np.uint64)
     draws = RoundedGaussian(scale).from_words(words, further)
@@ -43,7 +42,7 @@ def test_random_words(scale: float) -> None:
         )
 
 
-@pytest.mark.parametrize("scale", [*SMALL, *LARGE])
+@pytest.mark.parametrize("scale", DEVIATIONS)
 def test_words_beside_boundaries(scale: float) -> None:
     """The first and last words, and those beside which the cell changes."""
     width = width_of(scale)
@@ -64,7 +63,7 @@ def test_words_beside_boundaries(scale: float) -> None:
         )
 
 
-@pytest.mark.parametrize("scale", [0.5, 12.5, 1e6])
+@pytest.mark.parametrize("scale", [256.0, 1e6])
 @pytest.mark.parametrize("above", [0, 1])
 def test_words_that_follow_a_boundary_for_long(scale: float, above: int) -> None:
     """The bits of U agree with those of a boundary for 4 * 64 places; only the next word
@@ -122,9 +121,8 @@ def test_an_acceptance_that_is_decided_late(above: int) -> None:
     assert bulk.tolist() == [not above]
 
 
-@pytest.mark.parametrize("scale", [1.0, 1000.0])
-def test_no_word_is_no_draw(scale: float) -> None:
-    assert RoundedGaussian(scale).from_words(np.empty(0, dtype=np.uint64), further).size == 0
+def test_no_word_is_no_draw() -> None:
+    assert RoundedGaussian(1000.0).from_words(np.empty(0, dtype=np.uint64), further).size == 0
 
 
 def test_zero_bits_are_followed_as_far_as_needed() -> None:
@@ -155,7 +153,7 @@ def test_a_far_cell_is_accepted_by_exact_arithmetic() -> None:
     assert draws.min() < -9.0 * scale
 
 
-@pytest.mark.parametrize("scale", [*SMALL, *LARGE, 2.0, 64.0])
+@pytest.mark.parametrize("scale", DEVIATIONS)
 def test_the_true_deviation_is_accepted_and_others_are_rejected(scale: float) -> None:
     draws = RoundedGaussian(scale).fill(np.empty(DRAWS, dtype=np.int64), fresh_words)
     chance = chance_of(draws, scale)
@@ -184,48 +182,38 @@ def test_places_within_cells(scale: float) -> None:
     assert chance > EACH, explained(f"places at deviation {scale}", chance)
 
 
-@pytest.mark.parametrize("scale", [1.0, 100.0, 1000.0])
-def test_bulk_draws_are_draws_from_words(scale: float) -> None:
-    """With known bits: a draw is that of its first 16 bits, or of the whole word that begins with
-    them."""
-    generator, given = np.random.default_rng(4), []
+def test_bulk_draws_are_draws_from_words() -> None:
+    """With known words: a draw that its word determines is the same from both."""
+    law, generator, count = RoundedGaussian(1000.0), np.random.default_rng(4), 40_001
+    words = generator.integers(0, 1 << 64, count, dtype=np.uint64)
+    given = iter([words[: 1 << 15], words[1 << 15 :]])
 
     def known(count: int) -> NDArray[np.uint64]:
-        given.append(generator.integers(0, 1 << 64, count, dtype=np.uint64))
-        return given[-1].copy()
+        return next(given, generator.integers(0, 1 << 64, count, dtype=np.uint64)).copy()
 
-    law, count = RoundedGaussian(scale), 40_001
-    draws = law.fill(np.empty(count, dtype=np.int64), known)
-    if width_of(scale) > 1:
-        replay = iter(given)
-        assert np.array_equal(
-            law.fill(np.empty(count, dtype=np.int64), lambda _count: next(replay)), draws
-        )
-        return
-    at = 0
-    for start in range(0, count, 1 << 15):
-        size = min(1 << 15, count - start)
-        prefixes = given[at].view(np.uint16)[:size].astype(np.uint64)
-        table = _cells(scale).table[prefixes]
-        unknown = (table == -(1 << 15)).nonzero()[0]
-        whole = prefixes << np.uint64(48)
-        whole[unknown] |= given[at + 1] >> np.uint64(16)
-        assert np.array_equal(law.from_words(whole, further), draws[start : start + size])
-        at += 2
+    draws, asked = law.fill(np.empty(count, dtype=np.int64), known), set[int]()
+
+    def more(positions: NDArray[np.int64], number: int) -> NDArray[np.uint64]:
+        asked.update(positions.tolist())
+        return further(positions, number)
+
+    differing = (draws != law.from_words(words, more)).nonzero()[0]
+    assert {*differing.tolist()} <= asked
+    assert len(asked) < 0.06 * count
 
 
 def test_the_decimal_settings_of_the_caller_do_not_matter() -> None:
     traps = [decimal.Inexact, decimal.Overflow, decimal.FloatOperation]
     hostile = decimal.Context(prec=1, rounding=decimal.ROUND_UP, Emin=0, Emax=0, traps=traps)
     words = np.array([0, 1, 1 << 63, (1 << 64) - 1], dtype=np.uint64)
-    calm = RoundedGaussian(123.456).from_words(words, further)
+    calm = RoundedGaussian(1234.56).from_words(words, further)
     _cells.cache_clear()
     with decimal.localcontext(hostile):
-        assert RoundedGaussian(123.456).from_words(words, further).tolist() == calm.tolist()
+        assert RoundedGaussian(1234.56).from_words(words, further).tolist() == calm.tolist()
 
 
 def test_every_boundary_against_mpmath() -> None:
-    for scale in (0.5, 2.0, 40.0, 300.0):
+    for scale in (256.0, 300.0, 511.9):
         cells = _cells(scale)
         for at, found in enumerate(cells.bounds.tolist()):
             with mpmath.workdps(DIGITS):
@@ -235,7 +223,7 @@ def test_every_boundary_against_mpmath() -> None:
 
 def test_most_draws_need_no_further_words() -> None:
     words = np.random.default_rng(9).integers(0, 1 << 64, 100_000, dtype=np.uint64)
-    for scale, most in ((0.5, 0.001), (10.0, 0.003), (250.0, 0.03), (256.0, 0.06), (2.0**30, 0.06)):
+    for scale, most in ((256.0, 0.06), (2.0**30, 0.06)):
         asked: set[int] = set()
 
         def more(
@@ -249,7 +237,7 @@ def test_most_draws_need_no_further_words() -> None:
 
 
 def test_impossible_deviations() -> None:
-    for scale in (0.0, 0.49, -1.0, math.nan, math.inf, 2.0**41):
+    for scale in (0.0, 255.9, -1.0, math.nan, math.inf, 2.0**41):
         with pytest.raises(ValueError, match="scale must be"):
             RoundedGaussian(scale)
 

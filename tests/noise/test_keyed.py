@@ -24,7 +24,7 @@ from scipy import stats
 
 import fadecount as fc
 from fadecount.errors import ParameterError
-from fadecount.noise import DiscreteLaplace, KeyedNoise, Law, RoundedGaussian
+from fadecount.noise import DiscreteLaplace, KeyedNoise, Law
 from tests.false_alarm import EACH, explained
 from tests.noise.discrete import chance_of
 from tests.noise.test_distribution import DRAWS, LARGE, SCALES, TINY
@@ -130,9 +130,6 @@ def test_draws_follow_the_documented_derivation(scale: float) -> None:
         (DiscreteLaplace(10.0), 1000, 1, 100, "fe7a332509e7"),
         (DiscreteLaplace(10.0), 1, 1, 100_000, "f8883b584928"),
         (DiscreteLaplace(10.0), 10, 1000, 7, "126b9da21596"),
-        (RoundedGaussian(10.0), 1000, 1, 100, "5a01f1073141"),
-        (RoundedGaussian(5000.0), 1000, 1, 100, "40f304341612"),
-        (RoundedGaussian(10.0), 10, 1000, 7, "6e6e5f78e29f"),
     ],
 )
 def test_values_stay_what_they_were(
@@ -145,14 +142,14 @@ def test_values_stay_what_they_were(
     assert hashlib.sha256(drawn.astype("<i8").tobytes()).hexdigest().startswith(digest)
 
 
-class _FurtherWords:
+class _FurtherWords(DiscreteLaplace):
     """In the place of a law: gives the third further word of every draw, which a true law hardly
     ever needs."""
 
-    scale, tabled = 2.5, False
+    tabled = False
 
     def from_words(
-        self, words: NDArray[np.uint64], more: Callable[[int, int], int]
+        self, words: NDArray[np.uint64], more: Callable[[int, int], int], out: Any = None
     ) -> NDArray[np.int64]:
         return np.array(
             [more(position, 2) for position in range(len(words))], dtype=np.uint64
@@ -161,7 +158,7 @@ class _FurtherWords:
 
 def test_further_words_follow_the_documented_derivation() -> None:
     keys = ["a", "b", "c"]
-    law: Any = _FurtherWords()
+    law = _FurtherWords(2.5)
     given = _noise(keys).many(law, 4, range(1, 3), range(5, 9), 3).view(np.uint64).tolist()
     assert given == [
         [

@@ -4,7 +4,6 @@ factors are those of an independent search."""
 from __future__ import annotations
 
 import csv
-import math
 from pathlib import Path
 
 import numpy as np
@@ -39,7 +38,7 @@ def test_blocks_keep_the_curve_at_the_same_error(horizon: int, exponent: int, fi
     ages = np.arange(first, horizon)
     allowed = np.asarray(row.computed.loss(ages))
     assert np.all(np.asarray(blocks.loss(ages)) <= factor * allowed * (1.0 + 1e-3))
-    assert blocks.mse(horizon, resolution_bits=math.inf) == pytest.approx(MSE, rel=1e-3)
+    assert blocks.mse(horizon, continuous=True) == pytest.approx(MSE, rel=1e-3)
     golden = FACTORS[horizon, exponent, first]
     assert 0.975 * golden < factor < 1.02 * golden
     assert (factor > 1.0) == (exponent > 1 and first == 0)

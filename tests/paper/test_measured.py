@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
-from concurrent.futures import ThreadPoolExecutor
 from statistics import NormalDist
 
 import numpy as np
 import pytest
 
 import fadecount as fc
-from fadecount.paper.measured import BETA, Measured, Trial, delayed, run, start, trials
+from fadecount.paper.measured import BETA, Measured, Trial, delayed, measure, run, trials
 from fadecount.paper.report import measured_section, page
 from fadecount.paper.table import LONG, SHORT, TABLE, rows
 
@@ -21,7 +20,7 @@ ROW = rows(SHORT, fading=True)[1]
 def distance(mechanism: fc.Mechanism, forecast: float) -> float:
     """How many standard errors the measured mean squared error of 4,000 runs lies from a
     forecast."""
-    squared, _ = run(mechanism.to_json(), 100, 4000)
+    squared, _ = run(mechanism, 100, 4000)
     standard_error = float(squared.std(ddof=1)) / float(np.sqrt(len(squared)))
     return abs(float(squared.mean()) - forecast) / standard_error
 
@@ -39,24 +38,20 @@ def test_the_measured_error_is_the_forecast_and_no_other(mechanism: fc.Mechanism
 def test_a_delay_misses_the_last_inputs() -> None:
     mechanism = delayed(ROW)
     assert mechanism.delay == 180
-    squared, largest = run(mechanism.to_json(), mechanism.delay, 3)
+    squared, largest = run(mechanism, mechanism.delay, 3)
     assert largest.tolist() == [180.0] * 3
     assert squared.tolist() == [float(np.mean(np.arange(1, 181) ** 2))] * 3
-    _, later = run(mechanism.to_json(), 1000, 3)
+    _, later = run(mechanism, 1000, 3)
     assert np.all(later >= 180.0)
 
 
-def test_parts_of_a_run_count_as_one() -> None:
-    found = [
-        Trial(row=ROW, mechanism=ROW.computed, runs=1001),
-        Trial(row=ROW, mechanism=delayed(ROW), runs=7),
-    ]
-    done: list[float] = []
-    with ThreadPoolExecutor(2) as pool:
-        results = start(pool, found, done.append)()
-    assert [each.trial for each in results] == found
-    assert [len(each.squared) for each in results] == [1001, 7]
-    assert sum(done) == 1008 * SHORT
+def test_parts_of_a_run_count_as_one(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("fadecount.paper.measured._ITEMS_AT_ONCE", 400 * SHORT)
+    trial, done = Trial(row=ROW, mechanism=delayed(ROW), runs=1001), list[float]()
+    result = measure(trial, done.append)
+    assert result.trial == trial
+    assert len(result.squared) == len(result.largest) == 1001
+    assert done == [400 * SHORT, 400 * SHORT, 201 * SHORT]
 
 
 def test_every_row_of_the_table_is_tried_and_the_corollary() -> None:
@@ -75,8 +70,7 @@ def test_every_row_of_the_table_is_tried_and_the_corollary() -> None:
 
 def test_the_report_shows_what_was_measured() -> None:
     found = [trial for trial in trials(20) if trial.row.horizon == SHORT]
-    with ThreadPoolExecutor(1) as pool:
-        results = start(pool, found, lambda _: None)()
+    results = [measure(trial, lambda _: None) for trial in found]
     section = measured_section(results)
     assert len(section.table) == 1 + 9 + 3
     assert {len(line) for line in section.table} == {12}

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import math
-
 import pytest
 
 import fadecount as fc
@@ -26,7 +24,7 @@ def test_fixed_ratios_agree_to_the_digits_printed(row: TableRow) -> None:
     assert [digits(value) for value in budgets_of(row.computed)] == [
         digits(value) for value in row.printed
     ]
-    assert row.computed.mse(row.horizon, resolution_bits=math.inf) == pytest.approx(MSE, rel=1e-9)
+    assert row.computed.mse(row.horizon, continuous=True) == pytest.approx(MSE, rel=1e-9)
 
 
 @pytest.mark.parametrize(
@@ -38,14 +36,14 @@ def test_printed_pairs_meet_the_error_but_are_not_the_minimum(
     row: TableRow, minimizer: tuple[float, float]
 ) -> None:
     printed, best = row.printed_mechanism, row.computed
-    assert printed.mse(row.horizon, resolution_bits=math.inf) == pytest.approx(MSE, abs=0.5)
+    assert printed.mse(row.horizon, continuous=True) == pytest.approx(MSE, abs=0.5)
     assert [digits(value) for value in budgets_of(best)] == [digits(value) for value in minimizer]
     assert row.objective(best) <= row.objective(printed)
     assert isinstance(best, fc.Refresh)
     ratio = best.epsilon_past / best.epsilon_current
     for factor in (0.97, 1.03):
         shape = fc.Refresh(row.window, 1.0, factor * ratio)
-        other = shape.for_mse(MSE, horizon=row.horizon, resolution_bits=math.inf)
+        other = shape.for_mse(MSE, horizon=row.horizon, continuous=True)
         assert row.objective(other) > row.objective(best)
 
 

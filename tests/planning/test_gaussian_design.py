@@ -42,7 +42,7 @@ def test_near_the_best_of_all_gaussian_mechanisms(
 ) -> None:
     targets = {age: epsilon_at(mu, DELTA) for age, mu in mus.items()}
     found = fc.design(targets=targets, horizon=horizon, delta=DELTA)
-    assert math.sqrt(found.mse(horizon, resolution_bits=math.inf)) <= 1.04 * least
+    assert math.sqrt(found.mse(horizon, continuous=True)) <= 1.04 * least
 
 
 def least_error(horizon: int) -> float:
@@ -69,7 +69,7 @@ def test_near_the_best_factorization_without_expiration(horizon: int) -> None:
     found = fc.design(
         targets={horizon - 1: epsilon_at(1.0, DELTA)}, horizon=horizon - 1, delta=DELTA
     )
-    error = math.sqrt(found.mse(horizon, resolution_bits=math.inf))
+    error = math.sqrt(found.mse(horizon, continuous=True))
     assert error <= 1.04 * least_error(horizon)
     assert error >= least_error(horizon) * (1 - 1e-9)
 

@@ -148,9 +148,7 @@ def test_a_promise_holds_for_a_person_with_several_keys(
         ran = stream.description.mechanism
     for age in (0, 1, 100, 10**6):
         assert 0.99 * mechanism.loss(age) < loss.at_age(age).epsilon <= mechanism.loss(age)
-    spread = math.sqrt(
-        ran.mse(1000, resolution_bits=math.inf) / mechanism.mse(1000, resolution_bits=math.inf)
-    )
+    spread = math.sqrt(ran.mse(1000, continuous=True) / mechanism.mse(1000, continuous=True))
     assert spread == pytest.approx(3 * factor, rel=1e-2), (
         "k times the noise for Laplace, its root for Gaussian noise"
     )

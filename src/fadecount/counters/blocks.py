@@ -32,7 +32,7 @@ from numpy.typing import ArrayLike, NDArray
 
 from fadecount.checks import LONGEST
 from fadecount.counters.counter import Counter
-from fadecount.counters.grid import Grid
+from fadecount.counters.inputs import LARGEST_SUM, Inputs
 from fadecount.counters.state import Parts, SavedState, damaged
 from fadecount.errors import ParameterError, SumOverflowError
 from fadecount.mechanisms import ANNOUNCED, Blocks, Figure, scale_of
@@ -82,11 +82,11 @@ class _Level:
         *("below", "children", "noise", "open", "ties", "waiting"),
     )
 
-    def __init__(self, mechanism: Blocks, number: int, bits: int) -> None:
+    def __init__(self, mechanism: Blocks, number: int) -> None:
         level = mechanism.levels[number]
         self.number, self.length, self.tied = number, level.length, level.tied
         self.lags = [stage.lag for stage in level.stages]
-        self.chain = Chain(number, [scale_of(stage.epsilon, bits) for stage in level.stages])
+        self.chain = Chain(number, [scale_of(stage.epsilon) for stage in level.stages])
         self.ratio = level.length // mechanism.levels[number - 1].length if number else 1
         self.group = next(group for group in mechanism.groups if number in group)
         self.double = 2 * mechanism.levels[self.group[-1]].length // level.length
@@ -106,7 +106,7 @@ class _Level:
         self.waiting: list[deque[tuple[Any, Any]]] = [deque() for _ in level.stages]
         """Figures and their jumps under embargo, for each stage."""
         largest, smallest = (mechanism.levels[self.group[end]].length for end in (-1, 0))
-        scale = max(scale_of(mechanism.levels[one].epsilon, bits) for one in self.group)
+        scale = max(scale_of(mechanism.levels[one].epsilon) for one in self.group)
         farthest = _UNLIKELY * (self.ratio + 1) * scale * (largest // smallest)
         self.wide = self.tied and farthest > 2.0**55
         """Whether multiples of its differences may leave int64."""
@@ -120,8 +120,8 @@ class BlockCounter(Counter):
     """A counter of :class:`fadecount.Blocks`; ``Counter(mechanism)`` gives one."""
 
     __slots__ = (
-        *("_above", "_ahead", "_bound", "_covered", "_largest", "_levels", "_shares"),
-        *("_group", "_larger", "_next_due", "_opening", "_plain", "_scalar", "_source", "_stages"),
+        *("_above", "_ahead", "_bound", "_covered", "_levels", "_shares"),
+        *("_group", "_larger", "_next_due", "_opening", "_scalar", "_source", "_stages"),
         *("_kept", "_many", "_numbers", "_quiet", "_quiet_values", "_time"),
         *("_child", "_numerator", "_shared", "_single", "_slope", "_whole"),
     )
@@ -137,16 +137,11 @@ class BlockCounter(Counter):
     _whole: int
     _shared: Any
 
-    def _prepare(
-        self, mechanism: Any, width: int | None, resolution_bits: int | None, source: NoiseSource
-    ) -> None:
-        self._grid = Grid(resolution_bits, width)
+    def _prepare(self, mechanism: Any, width: int | None, source: NoiseSource) -> None:
+        self._inputs = Inputs(width)
         self._mechanism, self._source = mechanism, source
         self._time, self._total, self._bound = 0, self._zeros(), 0
-        self._largest, self._plain = self._grid.largest_sum, self._grid.plain
-        self._levels = [
-            _Level(mechanism, number, self._grid.bits) for number in range(len(mechanism.levels))
-        ]
+        self._levels = [_Level(mechanism, number) for number in range(len(mechanism.levels))]
         for level in self._levels:
             level.open, level.below = self._zeros(), self._zeros()
         self._next_due = 0
@@ -176,7 +171,7 @@ class BlockCounter(Counter):
         self._lineage = Lineage.current
 
     def _zeros(self) -> Any:
-        return 0 if self._grid.width is None else np.zeros(self._grid.width, dtype=np.int64)
+        return 0 if self._inputs.width is None else np.zeros(self._inputs.width, dtype=np.int64)
 
     @property
     def time(self) -> int:
@@ -189,14 +184,14 @@ class BlockCounter(Counter):
         """Count one step's input and return the live total: see :class:`Counter`."""
         if self._lineage is not Lineage.current:
             require_lineage(self._lineage)
-        grid, plain = self._grid, item.__class__ is int and self._plain
-        if not plain or not -self._largest <= item <= self._largest:
-            item = grid.one(item)
+        scalar = self._scalar
+        if not (scalar and item.__class__ is int and -LARGEST_SUM <= item <= LARGEST_SUM):
+            item = self._inputs.one(item)
         lock = self._lock
         lock.acquire()  # a with statement would take as long as a draw
         try:
-            bound = self._bound + (abs(item) if grid.width is None else _farthest(item))
-            if bound > self._largest:
+            bound = self._bound + (abs(item) if scalar else _farthest(item))
+            if bound > LARGEST_SUM:
                 bound = self._require_room(bound - self._bound)
             step = self._time + 1
             if step < self._quiet:
@@ -204,7 +199,7 @@ class BlockCounter(Counter):
             else:
                 output = self._any_step(step, item)
             self._bound = bound
-            return output if plain else grid.output(output)
+            return output
         finally:
             lock.release()
 
@@ -212,11 +207,8 @@ class BlockCounter(Counter):
         """Refuse inputs that could take a count or a total out of the exact range."""
         inside = sum(_farthest(np.asarray(level.open)) for level in self._levels)
         bound = max(_farthest(np.asarray(self._total)), inside) + added
-        if bound > self._largest:
-            raise SumOverflowError(
-                f"sum could pass +-2**{self._largest.bit_length() - 1} and lose exactness; start a"
-                " new counter"
-            )
+        if bound > LARGEST_SUM:
+            raise SumOverflowError("sum could pass +-2**62 and lose exactness; start a new counter")
         return bound
 
     def _quiet_step(self, step: int, item: Any) -> Any:
@@ -266,16 +258,16 @@ class BlockCounter(Counter):
         return self._total + (self._numerator // self._whole if self._group else self._shared)
 
     def _drawn(self, level: _Level, block: int) -> Any:
-        if self._grid.width is None:
+        if self._inputs.width is None:
             return level.chain.one(self._source, block)
-        rows = level.chain.many(self._source, range(block, block + 1), self._grid.width)
+        rows = level.chain.many(self._source, range(block, block + 1), self._inputs.width)
         return [row[0] for row in rows]
 
     def _children_of(
         self, level: _Level, block: int, saved: Iterator[bytes] | None = None
     ) -> Ahead:
         """The noises of the children of a tied block, from the child with this number on."""
-        law, width = self._levels[level.number - 1].chain.sharpest, self._grid.width
+        law, width = self._levels[level.number - 1].chain.sharpest, self._inputs.width
         if isinstance(self._source, SystemNoise):
             state = None if saved is None else next(saved)
             if width is not None or level.ratio > MOST_LISTED:
@@ -380,7 +372,7 @@ class BlockCounter(Counter):
                 self._child = above.children.next
 
     def _row(self, step: int) -> Rows:
-        law, width = self._levels[0].chain.sharpest, self._grid.width or 1
+        law, width = self._levels[0].chain.sharpest, self._inputs.width or 1
         row: Rows = self._source.many(law, 0, range(1), range(step, step + 1), width)[0, 0]
         return row
 
@@ -402,12 +394,11 @@ class BlockCounter(Counter):
         """Count the inputs of many steps and return the live total after each: see
         :class:`Counter`."""
         require_lineage(self._lineage)
-        grid = self._grid
-        array = grid.many(items)
-        width = grid.width or 1
+        array = self._inputs.many(items)
+        width = self._inputs.width or 1
         with self._lock:
             bound = self._bound + len(array) * _farthest(array)
-            if bound > self._largest:
+            if bound > LARGEST_SUM:
                 bound = self._require_room(bound - self._bound)
             self._bound = bound
             released = np.empty(array.shape, dtype=np.int64)
@@ -422,7 +413,7 @@ class BlockCounter(Counter):
                 for start in range(0, len(array), rows):
                     part = slice(start, start + rows)
                     _Chunk(self, array[part], released[part]).run()
-        return grid.output(released)
+        return released
 
     # What was published
     # --------------------------------------------------------------------------------------------
@@ -447,7 +438,7 @@ class BlockCounter(Counter):
         self._kept: list[tuple[int, int, int, Any]] = []
         self._many: list[tuple[int, int, int, Rows | list[Any]]] = []
         self._quiet_values = []
-        self._numbers = _MOST_KEPT // (self._grid.width or 1)
+        self._numbers = _MOST_KEPT // (self._inputs.width or 1)
 
     def figures(self) -> list[Figure]:
         """What was published since the last call, in the order of publication.
@@ -474,9 +465,9 @@ class BlockCounter(Counter):
                 " figures() more often"
             )
         ordered = sorted(kept, key=self._place)
-        output, lengths = self._grid.output, [level.length for level in self._levels]
+        lengths = [level.length for level in self._levels]
         return [
-            Figure(level, end - lengths[level], end, stage, output(value))
+            Figure(level, end - lengths[level], end, stage, value)
             for level, stage, end, value in ordered
         ]
 
@@ -503,8 +494,7 @@ class BlockCounter(Counter):
                     ratchets.append(level.children.state)
             return SavedState(
                 mechanism=self._mechanism,
-                width=self._grid.width,
-                resolution_bits=self._grid.resolution_bits,
+                width=self._inputs.width,
                 parts=Parts(
                     time=self._time,
                     total=np.asarray(self._total, dtype=np.int64),
@@ -515,11 +505,11 @@ class BlockCounter(Counter):
             ).to_bytes()
 
     def _continue(self, parts: Parts) -> None:
-        own: Any = int if self._grid.width is None else np.copy
+        own: Any = int if self._inputs.width is None else np.copy
         rows, ratchets = map(own, parts.tails), iter(parts.ratchets)
         self._total = own(parts.total)
         self._time = time = parts.time
-        self._bound = self._largest  # the next input finds the true one
+        self._bound = LARGEST_SUM  # the next input finds the true one
         self._next_due = 0
         for level in self._levels:
             level.open, level.below = next(rows), next(rows)
@@ -554,7 +544,7 @@ class _Chunk:
         self._counter, self._items, self._out = counter, items, out
         self._levels, self._tail = counter._levels, counter.shape
         self._now, self._after = counter._time, counter._time + len(items)
-        self._width = counter._grid.width or 1
+        self._width = counter._inputs.width or 1
         self._ties: dict[int, Rows] = {}
         """The differences of tied levels, from the block on that is the next to come out."""
 

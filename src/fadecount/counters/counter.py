@@ -11,16 +11,16 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from fadecount.checks import require_integer
-from fadecount.counters.grid import Grid
+from fadecount.counters.inputs import LARGEST_SUM, Inputs
 from fadecount.counters.interval_path import IntervalPath
 from fadecount.counters.memory_path import MemoryPath
 from fadecount.counters.path import NoisePath
 from fadecount.counters.state import Parts, SavedState, check_parts, damaged
 from fadecount.errors import HorizonError, ParameterError, bad_parameter
-from fadecount.mechanisms import Blocks, Figure, IntervalSchedule, Mechanism, scale_of
-from fadecount.noise import LARGEST_SCALE, Lineage, NoiseSource, SystemNoise, require_lineage
+from fadecount.mechanisms import Blocks, Figure, IntervalSchedule, Mechanism
+from fadecount.noise import Lineage, NoiseSource, SystemNoise, require_lineage
 
-Row = Sequence[int] | Sequence[float] | NDArray[np.integer] | NDArray[np.floating]
+Row = Sequence[int] | NDArray[np.integer]
 """The inputs of one step: one number per key."""
 
 
@@ -28,8 +28,8 @@ class Counter:
     """A private running count of a stream, or a vector of them (one per key).
 
     ``step`` takes the input of one step and returns the noisy sum of the inputs so far; ``extend``
-    does many steps at once, with the same law and the same state afterwards. Inputs are integers
-    (numbers of events), or, with ``resolution_bits``, reals in [0, 1].
+    does many steps at once, with the same law and the same state afterwards. Inputs are integers:
+    numbers of events.
 
     Guarantees: the outputs have the privacy loss that ``mechanism.loss`` states, for streams that
     differ by at most 1 in one step of one key. Noise comes from the operating system's entropy,
@@ -49,9 +49,8 @@ class Counter:
     __slots__ = (
         "_delay",
         "_delayed",
-        "_exact",
-        "_grid",
         "_horizon",
+        "_inputs",
         "_lineage",
         "_lock",
         "_mechanism",
@@ -67,37 +66,20 @@ class Counter:
             return object.__new__(BlockCounter)  # type: ignore[return-value]
         return object.__new__(cls)
 
-    def __init__(
-        self,
-        mechanism: Mechanism,
-        *,
-        shape: tuple[()] | tuple[int] = (),
-        resolution_bits: int | None = None,
-    ) -> None:
-        self._prepare(mechanism, _width(shape), resolution_bits, SystemNoise())
+    def __init__(self, mechanism: Mechanism, *, shape: tuple[()] | tuple[int] = ()) -> None:
+        self._prepare(mechanism, _width(shape), SystemNoise())
 
     @classmethod
     def _with_noise(
-        cls,
-        mechanism: Mechanism,
-        source: NoiseSource,
-        *,
-        width: int | None = None,
-        resolution_bits: int | None = None,
+        cls, mechanism: Mechanism, source: NoiseSource, *, width: int | None = None
     ) -> Counter:
         """The private constructor behind the public one: a counter on a given noise source, for
         tests."""
         counter = cls.__new__(cls, mechanism)
-        counter._prepare(mechanism, width, resolution_bits, source)
+        counter._prepare(mechanism, width, source)
         return counter
 
-    def _prepare(
-        self,
-        mechanism: Mechanism,
-        width: int | None,
-        resolution_bits: int | None,
-        source: NoiseSource,
-    ) -> None:
+    def _prepare(self, mechanism: Mechanism, width: int | None, source: NoiseSource) -> None:
         if not isinstance(mechanism, Mechanism):
             raise bad_parameter(
                 "mechanism",
@@ -110,32 +92,16 @@ class Counter:
             raise ParameterError(
                 "mechanism must have a finite loss, got inf; make the first budget finite"
             )
-        self._grid = Grid(resolution_bits, width)
-        self._exact = (-self._grid.largest_sum, self._grid.largest_sum)
-        memories, bits = schedule.memories, self._grid.bits
-        if memories is not None and bits > memories.unit_bits:
-            raise bad_parameter(
-                "resolution_bits",
-                resolution_bits,
-                f"at most {memories.unit_bits}",
-                "the noise is no finer",
-            )
-        if scale_of(min((*schedule.budgets, schedule.carry_budget)), bits) > LARGEST_SCALE:
-            raise bad_parameter(
-                "resolution_bits",
-                resolution_bits,
-                "coarser for a budget so small",
-                "use fewer bits or a larger budget",
-            )
+        self._inputs = Inputs(width)
         self._mechanism = mechanism
         self._delay, self._horizon = schedule.delay, schedule.horizon
         self._path: NoisePath | MemoryPath | IntervalPath
-        if memories is not None:
-            self._path = MemoryPath(memories, source, width=width, resolution_bits=bits)
+        if schedule.memories is not None:
+            self._path = MemoryPath(schedule.memories, source, width=width)
         elif isinstance(schedule, IntervalSchedule):
-            self._path = IntervalPath(schedule, source, width=width, resolution_bits=bits)
+            self._path = IntervalPath(schedule, source, width=width)
         else:
-            self._path = NoisePath(schedule, source, width=width, resolution_bits=bits)
+            self._path = NoisePath(schedule, source, width=width)
         self._total: Any = 0 if width is None else np.zeros(width, dtype=np.int64)
         self._delayed: deque[Any] = deque()
         self._lock = threading.Lock()
@@ -152,12 +118,7 @@ class Counter:
     @property
     def shape(self) -> tuple[()] | tuple[int]:
         """``()`` for one count, ``(keys,)`` for one count of each key."""
-        return () if self._grid.width is None else (self._grid.width,)
-
-    @property
-    def resolution_bits(self) -> int | None:
-        """The grid of real inputs, or None for integers."""
-        return self._grid.resolution_bits
+        return () if self._inputs.width is None else (self._inputs.width,)
 
     @property
     def time(self) -> int:
@@ -167,19 +128,16 @@ class Counter:
     @overload
     def step(self, item: int) -> int: ...
     @overload
-    def step(self, item: float) -> float: ...
-    @overload
-    def step(self, item: Row) -> NDArray[np.int64] | NDArray[np.float64]: ...
-    def step(self, item: float | Row) -> float | NDArray[np.int64] | NDArray[np.float64]:
-        """Count one step's input and return the output: an int (a float with ``resolution_bits``),
-        or an array over the keys."""
+    def step(self, item: Row) -> NDArray[np.int64]: ...
+    def step(self, item: int | Row) -> int | NDArray[np.int64]:
+        """Count one step's input and return the output: an int, or an array over the keys."""
         if self._lineage is not Lineage.current:
             require_lineage(self._lineage)
-        grid, (least, largest) = self._grid, self._exact
-        plain = grid.plain
+        inputs = self._inputs
+        plain = inputs.width is None
         counted: Any = item
-        if item.__class__ is not int or not plain or not least <= counted <= largest:
-            counted = grid.one(item)
+        if item.__class__ is not int or not plain or not -LARGEST_SUM <= counted <= LARGEST_SUM:
+            counted = inputs.one(item)
         lock = self._lock
         lock.acquire()  # a with statement would take as long as a draw
         try:
@@ -188,31 +146,25 @@ class Counter:
             delay = self._delay
             if delay and len(self._delayed) < delay:
                 self._delayed.append(counted)
-                return self._output(
-                    0 if grid.width is None else np.zeros(grid.width, dtype=np.int64)
-                )
+                return 0 if inputs.width is None else np.zeros(inputs.width, dtype=np.int64)
             total = self._total + (self._delayed[0] if delay else counted)
-            if not plain or not least <= total <= largest:
-                grid.require_exact(total)
-            noisy = total + self._path.step()
+            if not plain or not -LARGEST_SUM <= total <= LARGEST_SUM:
+                inputs.require_exact(total)
+            noisy: int | NDArray[np.int64] = total + self._path.step()
             if delay:
                 self._delayed.popleft()
                 self._delayed.append(counted)
             self._total = total
-            return noisy if plain else self._output(noisy)
+            return noisy
         finally:
             lock.release()
 
-    def _output(self, noisy: Any) -> int | float | NDArray[np.int64] | NDArray[np.float64]:
-        released: int | float | NDArray[np.int64] | NDArray[np.float64] = self._grid.output(noisy)
-        return released
-
-    def extend(self, items: ArrayLike) -> NDArray[np.int64] | NDArray[np.float64]:
+    def extend(self, items: ArrayLike) -> NDArray[np.int64]:
         """Count the inputs of many steps, in the shape (steps,) or (steps, keys), and return as
         many outputs."""
         require_lineage(self._lineage)
-        grid = self._grid
-        array = grid.many(items)
+        inputs = self._inputs
+        array = inputs.many(items)
         count = len(array)
         with self._lock:
             self._check_horizon(count)
@@ -222,17 +174,16 @@ class Counter:
             released = np.empty(array.shape, dtype=np.int64)
             released[:missing] = 0
             if shown:
-                sums = grid.running(self._total, waiting[:shown], out=released[missing:])
-                total = int(sums[-1]) if grid.width is None else sums[-1].copy()
+                sums = inputs.running(self._total, waiting[:shown], out=released[missing:])
+                total = int(sums[-1]) if inputs.width is None else sums[-1].copy()
                 self._path.add_to(sums)
                 self._total = total
             if self._delay:
                 rest = waiting[shown:]
                 self._delayed = deque(
-                    rest.tolist() if grid.width is None else [row.copy() for row in rest]
+                    rest.tolist() if inputs.width is None else [row.copy() for row in rest]
                 )
-        result: NDArray[np.int64] | NDArray[np.float64] = grid.output(released)
-        return result
+        return released
 
     def figures(self) -> list[Figure]:
         """What was published since the last call besides the running count, for
@@ -261,10 +212,7 @@ class Counter:
         sums: keep it secret."""
         require_lineage(self._lineage)
         return SavedState(
-            mechanism=self._mechanism,
-            width=self._grid.width,
-            resolution_bits=self._grid.resolution_bits,
-            parts=parts_of(self),
+            mechanism=self._mechanism, width=self._inputs.width, parts=parts_of(self)
         ).to_bytes()
 
     @classmethod
@@ -277,9 +225,7 @@ class Counter:
     def _resume_with_noise(cls, blob: bytes, source: NoiseSource) -> Counter:
         state = SavedState.from_bytes(blob)
         try:
-            counter = cls._with_noise(
-                state.mechanism, source, width=state.width, resolution_bits=state.resolution_bits
-            )
+            counter = cls._with_noise(state.mechanism, source, width=state.width)
         except ParameterError as error:
             raise damaged() from error
         counter._continue(state.parts)
@@ -288,7 +234,7 @@ class Counter:
     def _continue(self, parts: Parts) -> None:
         if self._horizon is not None and parts.time > self._horizon:
             raise damaged()
-        own: Any = int if self._grid.width is None else np.copy
+        own: Any = int if self._inputs.width is None else np.copy
         self._total = own(parts.total)
         self._delayed = deque(map(own, parts.delayed))
         self._path.tails = [own(row) for row in parts.tails]

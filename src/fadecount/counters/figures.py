@@ -84,7 +84,7 @@ class Made(NamedTuple):
 def chains_of(mechanism: Blocks) -> list[Chain]:
     """The noises of the figures of each level."""
     return [
-        Chain(number, [scale_of(stage.epsilon, 0) for stage in level.stages])
+        Chain(number, [scale_of(stage.epsilon) for stage in level.stages])
         for number, level in enumerate(mechanism.levels)
     ]
 

@@ -19,18 +19,12 @@ class IntervalPath:
     schedule. All changes are made at the end of a call: a call that fails changes nothing.
     """
 
-    __slots__ = ("_bits", "_schedule", "_source", "_width", "shown", "tails")
+    __slots__ = ("_schedule", "_source", "_width", "shown", "tails")
 
     def __init__(
-        self,
-        schedule: IntervalSchedule,
-        source: NoiseSource,
-        *,
-        width: int | None,
-        resolution_bits: int,
+        self, schedule: IntervalSchedule, source: NoiseSource, *, width: int | None
     ) -> None:
-        self._schedule, self._source = schedule, source
-        self._width, self._bits = width, resolution_bits
+        self._schedule, self._source, self._width = schedule, source, width
         self.shown = 0
         self.tails: list[Any] = []
 
@@ -57,7 +51,7 @@ class IntervalPath:
         ]
 
     def _draw(self, number: int) -> Any:
-        law = law_of(self._schedule.budgets[number], self._bits)
+        law = law_of(self._schedule.budgets[number])
         assert law is not None  # budgets of intervals are finite
         if self._width is None:
             return self._source.one(law, number, 0, 0)

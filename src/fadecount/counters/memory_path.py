@@ -11,7 +11,8 @@ remaining error by ``2**(n s)``.
 Overflow is always detected. If no product exceeds 2**61 and no value of a memory exceeds its limit,
 then by induction over the steps every sum is the true one: a step changes a value by less than
 2**61, so the first true value beyond its limit would still be computed correctly, and detected.
-Where a limit is exceeded, the block is computed again in Python's unbounded integers.
+Limits are 32 standard deviations: where one is exceeded, which no counter will live to see, the
+block is refused, and its noise is forgotten.
 """
 
 from __future__ import annotations
@@ -54,14 +55,12 @@ class MemoryPath:
         "shown",
     )
 
-    def __init__(
-        self, memories: Memories, source: NoiseSource, *, width: int | None, resolution_bits: int
-    ) -> None:
+    def __init__(self, memories: Memories, source: NoiseSource, *, width: int | None) -> None:
         self._memories = memories
         self._law = RoundedGaussian(memories.deviation)
         self._source = source
         self._width = width
-        self._down = memories.unit_bits - resolution_bits
+        self._down = memories.unit_bits
         self._half = 1 << self._down >> 1
         self._plan = (
             memories.kept,
@@ -80,8 +79,6 @@ class MemoryPath:
     @property
     def tails(self) -> list[Any]:
         """The part that never decays, then each memory, longest half-life first."""
-        if self._width is not None and any(row.dtype == object for row in self._state):
-            raise _too_far()
         if self._width is None and any(abs(number) >> 62 for number in self._state):
             raise _too_far()
         return list(self._state)
@@ -107,7 +104,7 @@ class MemoryPath:
         return noise
 
     def _stepped(self, step: int, drawn: Any) -> tuple[Any, list[Any]]:
-        """One step in Python's integers, of one count or of arrays of them."""
+        """One step of a single count, in Python's integers."""
         kept, dropped, down, memories = self._plan
         state = self._state
         number = state[0]
@@ -149,19 +146,13 @@ class MemoryPath:
     def _block(self, first: int, drawn: NDArray[np.int64], sums: NDArray[np.int64]) -> list[Any]:
         """Add the noise of some steps to sums in the shape (steps, counts); returns the state after
         them."""
-        scalar = self._width is None
-        state = [np.reshape(np.asarray(row), (1, -1)) for row in self._state]
-        last = None
-        if not any(row.dtype == object for row in state):
-            last = (self._wide if drawn.shape[1] >= _VERY_WIDE else self._fast)(
-                first, drawn, state, sums
-            )
-        if last is None:
-            return self._slow(first, drawn, sums)
-        return [int(row[0]) if scalar else row for row in last]
+        state = [np.reshape(np.asarray(row), (1, -1)) for row in self.tails]
+        run = self._wide if drawn.shape[1] >= _VERY_WIDE else self._fast
+        last = run(first, drawn, state, sums)
+        return [int(row[0]) if self._width is None else row for row in last]
 
-    def _fast(self, first: int, drawn: Rows, state: list[Rows], sums: Rows) -> list[Rows] | None:
-        """A block in 64-bit integers, or None (and ``sums`` as they were) if one of them would not
+    def _fast(self, first: int, drawn: Rows, state: list[Rows], sums: Rows) -> list[Rows]:
+        """A block in 64-bit integers; refused (and ``sums`` as they were) if one of them would not
         fit."""
         plan = self._memories
         largest = max(int(drawn.max()), -int(drawn.min()))
@@ -169,7 +160,7 @@ class MemoryPath:
         values = np.cumsum(drawn, axis=0)
         values += state[0]
         if largest >> 46 or _passes(values, plan.kept_limit_bits):
-            return None
+            raise _too_far()
         last = [values[-1].copy()]
         if plan.kept:
             _shifted(state[0], values, plan.kept_dropped, noise)
@@ -181,11 +172,11 @@ class MemoryPath:
         for memory, start in zip(plan.memories, state[1:], strict=True):
             grown, read = memory.factors(first, len(drawn))
             if largest * int(grown.max()) >> 61:
-                return None
+                raise _too_far()
             np.multiply(drawn, grown[:, np.newaxis], out=values)
             _remember(memory, first, start[0], values)
             if _passes(values, memory.limit_bits):
-                return None
+                raise _too_far()
             last.append(values[-1].copy())
             _shifted(start, values, memory.dropped, room)
             room *= read[:, np.newaxis]
@@ -198,7 +189,7 @@ class MemoryPath:
         sums += noise
         return last
 
-    def _wide(self, first: int, drawn: Rows, state: list[Rows], sums: Rows) -> list[Rows] | None:
+    def _wide(self, first: int, drawn: Rows, state: list[Rows], sums: Rows) -> list[Rows]:
         """A block of many counts, row by row, and some columns at a time, so that they stay in
         cache."""
         plan, factors = (
@@ -265,23 +256,6 @@ class MemoryPath:
             if any(bound >> bits for bound, bits in zip(bounds, limits, strict=True)):
                 return None
         return bounds
-
-    def _slow(self, first: int, drawn: Rows, sums: Rows) -> list[Any]:
-        """A block in Python's integers, step by step."""
-        before, noise = self._state, np.empty_like(drawn)
-        try:
-            if self._width is not None:
-                self._state = [row.astype(object) for row in before]
-            for at, row in enumerate(drawn):
-                value, self._state = self._stepped(
-                    first + at, int(row[0]) if self._width is None else row.astype(object)
-                )
-                noise[at] = value
-            after = self._state if self._width is None else [_narrow(row) for row in self._state]
-        finally:
-            self._state = before
-        sums += noise
-        return after
 
 
 def _remember(memory: Memory, first: int, start: Rows, values: Rows) -> None:
@@ -358,9 +332,5 @@ def _passes(values: Rows, bits: int) -> bool:
     return bool(max(int(values.max()), -1 - int(values.min())) >> bits)
 
 
-def _narrow(row: Rows) -> Rows:
-    return row if any(abs(each) >> 62 for each in row.tolist()) else row.astype(np.int64)
-
-
 def _too_far() -> SumOverflowError:
-    return SumOverflowError("noise would pass +-2**62 and cannot be saved; start a new counter")
+    return SumOverflowError("noise would pass +-2**62 and lose exactness; start a new counter")

@@ -40,10 +40,8 @@ class NoisePath:
 
     __slots__ = ("_draw", "_length", "_place", "_plan", "_source", "_tails", "_width", "shown")
 
-    def __init__(
-        self, schedule: Schedule, source: NoiseSource, *, width: int | None, resolution_bits: int
-    ) -> None:
-        self._plan = _plan(schedule, resolution_bits)
+    def __init__(self, schedule: Schedule, source: NoiseSource, *, width: int | None) -> None:
+        self._plan = _plan(schedule)
         self._length = schedule.round_length
         self._place = schedule.place
         self._source = source
@@ -222,8 +220,8 @@ class _Plan:
 
 
 @lru_cache(maxsize=256)
-def _plan(schedule: Schedule, resolution_bits: int) -> _Plan:
-    laws = tuple(law_of(budget, resolution_bits) for budget in schedule.budgets)
+def _plan(schedule: Schedule) -> _Plan:
+    laws = tuple(law_of(budget) for budget in schedule.budgets)
     renewed = tuple(
         tuple(
             (level, laws[level] if level == newest or not schedule.alternating else None)
@@ -231,12 +229,10 @@ def _plan(schedule: Schedule, resolution_bits: int) -> _Plan:
         )
         for newest in range(len(laws))
     )
-    return _Plan(
-        laws, law_of(schedule.carry_budget, resolution_bits), schedule.alternating, renewed
-    )
+    return _Plan(laws, law_of(schedule.carry_budget), schedule.alternating, renewed)
 
 
 @lru_cache(maxsize=1024)
-def law_of(budget: float, resolution_bits: int) -> DiscreteLaplace | None:
-    scale = scale_of(budget, resolution_bits)
+def law_of(budget: float) -> DiscreteLaplace | None:
+    scale = scale_of(budget)
     return DiscreteLaplace(scale) if scale else None

@@ -1,7 +1,7 @@
 """A counter's state: as bytes and back, and in parts that a store can write one by one.
 
 Layout of the bytes: the marker ``FADECNT`` and one byte for the version; the length of the header
-(4 bytes, big endian); the header, JSON (mechanism, width, resolution, time, number of arrays); then
+(4 bytes, big endian); the header, JSON (mechanism, width, time, number of arrays); then
 int64 arrays, little endian, of one count per key each: the sum, the inputs still delayed, the noise
 tails; at the end a SHA-256 digest of all before it. Nothing in it is executed when read. The digest
 detects damage, not attacks: anyone who can write the state can also release whatever they choose.
@@ -24,7 +24,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from fadecount.checks import LONGEST, require_integer
-from fadecount.counters.grid import LARGEST_SUM
+from fadecount.counters.inputs import LARGEST_SUM
 from fadecount.counters.path import law_of
 from fadecount.errors import SavedStateError
 from fadecount.mechanisms import CARRY, Blocks, Intervals, IntervalSchedule, Mechanism
@@ -58,7 +58,6 @@ class SavedState:
 
     mechanism: Mechanism
     width: int | None
-    resolution_bits: int | None
     parts: Parts
 
     def to_bytes(self) -> bytes:
@@ -66,7 +65,6 @@ class SavedState:
         header: dict[str, Any] = {
             "mechanism": self.mechanism.to_json(),
             "width": self.width,
-            "resolution_bits": self.resolution_bits,
             "time": parts.time,
             "delayed": len(parts.delayed),
             "tails": len(parts.tails),
@@ -132,8 +130,7 @@ class SavedState:
             tails=later[delayed:],
             ratchets=tuple(bytes.fromhex(each) for each in header.get("ratchets", ())),
         )
-        bits = header["resolution_bits"]
-        return cls(mechanism=mechanism, width=width, resolution_bits=bits, parts=parts)
+        return cls(mechanism=mechanism, width=width, parts=parts)
 
 
 def damaged() -> SavedStateError:
@@ -195,7 +192,7 @@ def _new_tails(mechanism: Mechanism, time: int, width: int, source: NoiseSource)
     round_number, clock = schedule.place(shown) if shown else (0, 0)
 
     def draw(budget: float, level: int, node: int) -> Row:
-        law = law_of(budget, 0)
+        law = law_of(budget)
         if law is None:
             return np.zeros(width, dtype=np.int64)
         rounds, nodes = range(round_number, round_number + 1), range(node, node + 1)

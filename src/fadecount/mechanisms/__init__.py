@@ -4,7 +4,7 @@ from fadecount.checks import LONGEST
 from fadecount.mechanisms.base import Mechanism
 from fadecount.mechanisms.binary_tree import Binary
 from fadecount.mechanisms.blocks import Blocks, Level, Stage
-from fadecount.mechanisms.calendars import Calendar, EdgedBlocks, EqualBlocks
+from fadecount.mechanisms.calendars import Calendar, EqualBlocks
 from fadecount.mechanisms.comparison import (
     crossing_age,
     minimum_error,
@@ -40,7 +40,6 @@ __all__ = [
     "Calendar",
     "Designed",
     "Discovery",
-    "EdgedBlocks",
     "EqualBlocks",
     "Figure",
     "Figures",

@@ -7,7 +7,6 @@ schedule and its loss; everything else is derived from these here.
 from __future__ import annotations
 
 import dataclasses
-import html
 import json
 import math
 from abc import ABC, abstractmethod
@@ -27,17 +26,14 @@ from fadecount.checks import (
     require_horizon,
     require_integer,
     require_real,
-    require_resolution,
     require_whole,
     shaped,
 )
-from fadecount.durations import format_duration
 from fadecount.errors import ParameterError, bad_parameter
 from fadecount.mechanisms.exact_sum import sum_rounded_up
 from fadecount.mechanisms.loss import Loss
 from fadecount.mechanisms.memories import Memories
 from fadecount.mechanisms.schedule import Schedule, Steps
-from fadecount.rounding import short_loss
 
 JSON_VERSION = 1
 LARGEST_SENSITIVITY, LARGEST_KEYS = 1 << 51, 1_000_000
@@ -201,7 +197,7 @@ class Mechanism(ABC):
             budgets[name] = tuple(factor * each for each in value) if several else factor * value
         return dataclasses.replace(self, **budgets)
 
-    def for_mse(self, mse: float, *, horizon: int, resolution_bits: float = 0) -> Self:
+    def for_mse(self, mse: float, *, horizon: int, continuous: bool = False) -> Self:
         """The most private mechanism in this proportion of budgets whose mean squared error over
         the horizon is at most ``mse``: scaled by the smallest factor that meets it.
 
@@ -215,14 +211,14 @@ class Mechanism(ABC):
         """
         remedy = "it is a squared error in counts, such as 1000"
         mse = require_real("mse", mse, low=0.0, high=1e30, open_ends=True, remedy=remedy)
-        unit = self.mse(horizon, resolution_bits=math.inf)
+        unit = self.mse(horizon, continuous=True)
         if unit == 0.0:
             remedy = "outputs within the delay hold no noise to calibrate"
             raise bad_parameter("horizon", horizon, "greater than the delay", remedy)
 
         def meets(factor: float) -> bool:
             try:
-                return self.scaled(factor).mse(horizon, resolution_bits=resolution_bits) <= mse
+                return self.scaled(factor).mse(horizon, continuous=continuous) <= mse
             except ParameterError:
                 return False  # a factor outside the range of budgets is no answer
 
@@ -241,25 +237,23 @@ class Mechanism(ABC):
 
     # Error
     # --------------------------------------------------------------------------------------------
-    def variance(
-        self, step: ArrayLike, *, resolution_bits: float = 0
-    ) -> float | NDArray[np.float64]:
+    def variance(self, step: ArrayLike) -> float | NDArray[np.float64]:
         """The variance of the noise in the output of a step (from 1), in squared counts; scalar or
-        array.
+        array."""
+        steps = require_step(step)
+        return shaped(self.noise.variance(self.shown(steps)), steps)
 
-        ``resolution_bits`` is that of the counter; ``math.inf`` gives the continuous noise of the
-        paper.
-        """
-        steps, bits = require_step(step), require_resolution(resolution_bits)
-        return shaped(self.noise.variance(self.shown(steps), bits), steps)
-
-    def mse(self, horizon: int, *, resolution_bits: float = 0) -> float:
+    def mse(self, horizon: int, *, continuous: bool = False) -> float:
         """The mean squared error that the noise causes over the outputs ``1 .. horizon`` (the
-        delay's bias is not in it)."""
-        shown, bits = int(self.shown(require_horizon(horizon))), require_resolution(resolution_bits)
-        return self.noise.mean_variance(shown, bits) * (shown / horizon) if shown else 0.0
+        delay's bias is not in it).
 
-    def window_variance(self, start: int, end: int, *, resolution_bits: float = 0) -> float:
+        The noise is on the integers; ``continuous`` gives the error of the paper's, which is not.
+        """
+        shown = int(self.shown(require_horizon(horizon)))
+        mean = self.noise.mean_variance(shown, continuous=continuous) if shown else 0.0
+        return mean * (shown / horizon)
+
+    def window_variance(self, start: int, end: int) -> float:
         """The variance of the noise in the difference of the outputs of two steps, ``start < end``;
         ``start`` may be 0.
 
@@ -273,7 +267,7 @@ class Mechanism(ABC):
         (157, 110)
         """
         first, last = (int(self.shown(each)) for each in require_window(start, end))
-        return self.noise.window_variance(first, last, require_resolution(resolution_bits))
+        return self.noise.window_variance(first, last)
 
     def window_interval(self, start: int, end: int, beta: float = 0.05) -> int:
         """How far the difference of the outputs of two steps is from the true one at most, except
@@ -305,34 +299,34 @@ class Mechanism(ABC):
         """
         return self.noise.half_widths(self.shown(starts), self.shown(ends), beta, copies)
 
-    def error_bound(
-        self, step: int, beta: float, *, largest_input: float = 1, resolution_bits: float = 0
-    ) -> float:
+    def error_bound(self, step: int, beta: float, *, largest_input: float = 1) -> float:
         """A bound on the error of one output that fails with probability at most ``beta``.
 
-        With a delay the last ``delay`` inputs are missing from the output: ``largest_input`` bounds
-        each of them. An input that is not on the grid of ``resolution_bits`` is rounded to it,
-        which adds up to half a grid step each.
+        It is the exact quantile of the noise, and ``largest_input`` for each input that is not in
+        the output yet, such as those of a delay.
         """
-        step, bits = require_one_step(step), require_resolution(resolution_bits)
-        noise = self.noise.farthest(int(self.shown(step)), require_beta(beta), bits)
-        return noise + self._missing(step, largest_input)
+        noise = self.window_interval(0, require_one_step(step), beta)
+        return noise + self._missing(step) * require_largest_input(largest_input)
 
-    def max_error_bound(
-        self, horizon: int, beta: float, *, largest_input: float = 1, resolution_bits: float = 0
-    ) -> float:
+    def max_error_bound(self, horizon: int, beta: float, *, largest_input: float = 1) -> float:
         """A bound on the errors of all outputs ``1 .. horizon`` that fails with probability at most
         ``beta`` (union bound)."""
-        horizon, bits = require_horizon(horizon), require_resolution(resolution_bits)
-        each = require_beta(beta) / horizon
-        noise = self.noise.farthest_ever(int(self.shown(horizon)), each, bits)
-        return noise + self._missing(horizon, largest_input)
+        each = require_beta(beta) / require_horizon(horizon)
+        most = self._most_missing(horizon) * require_largest_input(largest_input)
+        return self._farthest_ever(horizon, each) + most
 
-    def _missing(self, step: int, largest_input: float) -> float:
-        """How much the inputs still delayed can add up to."""
-        remedy = "it bounds the inputs still delayed"
-        largest = require_real("largest_input", largest_input, low=0.0, high=2.0**62, remedy=remedy)
-        return min(step, self.schedule.delay) * largest
+    def _missing(self, step: int) -> int:
+        """How many inputs are not in the output of a step yet."""
+        return min(step, self.schedule.delay)
+
+    def _most_missing(self, horizon: int) -> int:
+        """How many inputs are not in the output of a step up to the horizon yet, at most."""
+        return self._missing(horizon)
+
+    def _farthest_ever(self, horizon: int, beta: float) -> float:
+        """A bound that the noise of any step up to the horizon exceeds with probability at most
+        ``beta`` for each."""
+        return self.noise.farthest_ever(int(self.shown(horizon)), beta)
 
     @property
     def noise(self) -> Schedule | Memories:
@@ -345,22 +339,6 @@ class Mechanism(ABC):
 
     # As text
     # --------------------------------------------------------------------------------------------
-    def _repr_html_(self) -> str:
-        """For notebooks: the parameters, and a table of losses by age, rounded up."""
-        oldest, tick = getattr(self, "horizon", LONGEST) - 1, self.planned_tick_seconds
-        rows = ""
-        for age in (0, *(10**power for power in range(7))):
-            steps = f"{age:,} step{'' if age == 1 else 's'}" if age else "0 (at once)"
-            if age and tick is not None:
-                steps += f" ({format_duration(max(1, round(age * tick)))})"
-            if age <= oldest:
-                rows += f"<tr><td>{steps}</td><td>{short_loss(self.loss(age))}</td></tr>"
-        return (
-            f"<figure><figcaption><code>{html.escape(repr(self))}</code></figcaption><table><thead>"
-            "<tr><th>age of an event</th><th>privacy loss (ε), at most</th></tr></thead>"
-            f"<tbody>{rows}</tbody></table></figure>"
-        )
-
     def to_json(self) -> str:
         """The mechanism as one line of versioned JSON that :meth:`from_json` reads back, equal to
         the last bit."""
@@ -460,6 +438,11 @@ def require_sequence(name: str, values: Any, remedy: str) -> Iterable[Any]:
 def require_keys(value: int) -> int:
     remedy = "it is how many counts one unit can change at once"
     return require_integer("keys", value, minimum=1, maximum=LARGEST_KEYS, remedy=remedy)
+
+
+def require_largest_input(value: float) -> float:
+    remedy = "it bounds the inputs that are not published yet"
+    return require_real("largest_input", value, low=0.0, high=2.0**62, remedy=remedy)
 
 
 def require_window(start: int, end: int) -> tuple[int, int]:

@@ -46,8 +46,6 @@ from fadecount.checks import (
     require_horizon,
     require_integer,
     require_real,
-    require_resolution,
-    require_whole,
     shaped,
 )
 from fadecount.durations import BlockLength
@@ -56,7 +54,11 @@ from fadecount.mechanisms.base import (
     JSON_VERSION,
     LARGEST_SENSITIVITY,
     Mechanism,
+    require_age,
     require_keys,
+    require_positions,
+    require_sensitivity,
+    require_step,
     require_window,
 )
 from fadecount.mechanisms.calendars import Calendar, EqualBlocks
@@ -198,7 +200,7 @@ class Blocks(Mechanism):
     # --------------------------------------------------------------------------------------------
     def loss_millionths(self, age: ArrayLike) -> Any:
         """The loss at an age as an exact integer in millionths: an int, or an int64 array."""
-        ages = require_whole("age", age, minimum=0, remedy="it is the number of steps since then")
+        ages = require_age(age)
         lags, sums = _curve(self)
         total = sums[np.searchsorted(lags, ages, side="right")]
         return total if isinstance(ages, np.ndarray) else int(total)
@@ -260,19 +262,9 @@ class Blocks(Mechanism):
         >>> fc.Blocks(fc.Level(1, 0.25), fc.Level(4, 0.5)).loss_of([1, 1, 4], now=4)
         2.25
         """
-        now = require_integer(
-            "now", now, minimum=1, maximum=LONGEST, remedy="it is the last step seen"
-        )
-        remedy = "the first event of a stream is at position 1"
-        places = (
-            require_whole("positions", positions, minimum=1, remedy=remedy)
-            if np.size(positions)
-            else 0
-        )
-        distinct, times = np.unique(np.asarray(places), return_counts=True)
-        seen = (distinct >= 1) & (distinct <= now)
-        losses = self._position_millionths(distinct[seen], now - distinct[seen])
-        return _total(losses, times[seen]) / MILLION
+        places, now = require_positions(positions, now)
+        distinct, times = np.unique(places[places <= now], return_counts=True)
+        return _total(self._position_millionths(distinct, now - distinct), times) / MILLION
 
     def composed_loss(
         self,
@@ -314,10 +306,7 @@ class Blocks(Mechanism):
         >>> fc.Blocks(fc.Level(1, 1.0)).for_sensitivity(3)
         Blocks(Level(length=1, epsilon=0.333333, lag=0, tied=False, later=()))
         """
-        remedy = "it is by how much one unit can change the count of a step"
-        divisor = require_integer(
-            "sensitivity", sensitivity, minimum=1, maximum=LARGEST_SENSITIVITY, remedy=remedy
-        ) * require_keys(keys)
+        divisor = require_sensitivity(sensitivity, LARGEST_SENSITIVITY) * require_keys(keys)
         return self.scaled(Fraction(1, divisor))
 
     def scaled(self, factor: float | Fraction) -> Self:
@@ -382,25 +371,22 @@ class Blocks(Mechanism):
 
     # Error
     # --------------------------------------------------------------------------------------------
-    def figure_variance(self, level: int, stage: int = 0, *, resolution_bits: float = 0) -> float:
+    def figure_variance(self, level: int, stage: int = 0) -> float:
         """The variance of the noise in the figures of a level at one of its stages."""
-        return variance_of(self.stage(level, stage).epsilon, require_resolution(resolution_bits))
+        return variance_of(self.stage(level, stage).epsilon)
 
-    def variance(
-        self, step: ArrayLike, *, resolution_bits: float = 0
-    ) -> float | NDArray[np.float64]:
+    def variance(self, step: ArrayLike) -> float | NDArray[np.float64]:
         """The variance of the noise in the live total after a step; scalar or array."""
-        steps = require_whole("step", step, minimum=1, remedy="the first step is step 1")
-        bits = require_resolution(resolution_bits)
+        steps = require_step(step)
         at = np.asarray(steps)
         total = np.zeros(at.shape)
         reached: Any = 0
         for level, stage in reversed(_pairs(self)):
             length, published = self.levels[level].length, self.levels[level].stages[stage]
             frontier = np.maximum(at - published.lag, 0) // length * length
-            total += (frontier - reached) // length * variance_of(published.epsilon, bits)
+            total += (frontier - reached) // length * variance_of(published.epsilon)
             reached = frontier
-        for smallest, level, _, gain in _ties(self, bits):
+        for smallest, level, _, gain in _ties(self):
             lag, finest = self.levels[smallest].lag, self.levels[smallest].length
             length = self.levels[level].length
             frontier = np.maximum(at - lag, 0) // finest * finest
@@ -421,19 +407,18 @@ class Blocks(Mechanism):
             frontier = mean_frontier(length, self.levels[level].stages[stage].lag, horizon)
             result[level][stage] += float((frontier - reached) / length)
             reached = frontier
-        for smallest, level, ratio, _ in _ties(self, 0):
+        for smallest, level, ratio, _ in _ties(self):
             finest = self.levels[smallest]
             part = mean_square_part(self.levels[level].length, finest.length, finest.lag, horizon)
             result[level][0] += float(part)
             result[level - 1][0] -= float(ratio * part)
         return tuple(map(tuple, result))
 
-    def mse(self, horizon: int, *, resolution_bits: float = 0) -> float:
+    def mse(self, horizon: int, *, continuous: bool = False) -> float:
         """The mean squared error of the live total over the steps ``1 .. horizon``, in closed form
-        (the bias of what is not published yet is not in it)."""
-        bits = require_resolution(resolution_bits)
+        (the bias of what is not published yet is not in it); see :meth:`Mechanism.mse`."""
         return math.fsum(
-            weight * variance_of(stage.epsilon, bits)
+            weight * variance_of(stage.epsilon, continuous=continuous)
             for level, weights in zip(self.levels, self.weights(horizon), strict=True)
             for stage, weight in zip(level.stages, weights, strict=True)
         )
@@ -483,19 +468,17 @@ class Blocks(Mechanism):
             raise bad_parameter("start", start, bound, f"such as {dates.frontier(0, first)}")
         return View(views_of(self, first, last, now, calendar=dates))
 
-    def window_variance(
-        self, start: int, end: int, *, resolution_bits: float = 0, as_of: int | None = None
-    ) -> float:
+    def window_variance(self, start: int, end: int, *, as_of: int | None = None) -> float:
         """The variance of the noise in the count of the steps ``start + 1 .. end``, from what is
         public after step ``as_of`` (``end`` if left out)."""
-        return self.view(start, end, as_of=as_of).variance(require_resolution(resolution_bits))
+        return self.view(start, end, as_of=as_of).variance()
 
     def window_interval(
         self, start: int, end: int, beta: float = 0.05, *, as_of: int | None = None
     ) -> int:
         """How far the count of a window may be from the true one at most, except with probability
         ``beta``; see :meth:`view`. Exact, and it costs no privacy."""
-        return int(self.view(start, end, as_of=as_of).half_width(require_beta(beta)))
+        return self.view(start, end, as_of=as_of).half_width(require_beta(beta))
 
     def figure_interval(
         self, level: int, stage: int = 0, beta: float = 0.05, *, copies: int = 1
@@ -505,30 +488,17 @@ class Blocks(Mechanism):
         noise = ((Fraction(1), self.stage(level, stage).epsilon, copies),)
         return int(quantile(noise, require_beta(beta)))
 
-    def error_bound(
-        self, step: int, beta: float, *, largest_input: float = 1, resolution_bits: float = 0
-    ) -> float:
-        """A bound on the error of the live total after a step that fails with probability at most
-        ``beta``: the exact quantile, and ``largest_input`` for each step not published yet."""
-        at = require_integer("step", step, minimum=1, maximum=LONGEST, remedy="steps begin at 1")
-        view = self.view(0, at)
-        bits = _grid_bits(resolution_bits)
-        missing = (at - view.end) * _largest(largest_input)
-        return view.half_width(require_beta(beta), bits) + missing
+    def _missing(self, step: int) -> int:
+        return step - self.view(0, step).end
 
-    def max_error_bound(
-        self, horizon: int, beta: float, *, largest_input: float = 1, resolution_bits: float = 0
-    ) -> float:
-        """A bound on the errors of the live totals after all steps ``1 .. horizon`` that fails with
-        probability at most ``beta``.
+    def _most_missing(self, horizon: int) -> int:
+        return min(horizon, self.levels[0].lag + self.levels[0].length - 1)
 
-        Union bound and Chernoff's, for the most figures that a total can hold. In an open tied
-        block the noises of ``r`` children have weights ``1 - x`` and ``-x``; by convexity they
-        count at most as ``r / 2`` of weight 1.
-        """
-        horizon, pairs = require_horizon(horizon), _pairs(self)
-        each = require_beta(beta) / horizon
-        unit = math.ldexp(1.0, -_grid_bits(resolution_bits))
+    def _farthest_ever(self, horizon: int, beta: float) -> float:
+        """Chernoff's bound, for the most figures that a total can hold. In an open tied block the
+        noises of ``r`` children have weights ``1 - x`` and ``-x``; by convexity they count at most
+        as ``r / 2`` of weight 1."""
+        pairs = _pairs(self)
         counts, scales = [], []
         for (level, stage), above in zip(pairs, [*pairs[1:], None], strict=True):
             length, published = self.levels[level].length, self.levels[level].stages[stage]
@@ -540,13 +510,11 @@ class Blocks(Mechanism):
                 if larger.tied and above[1] == 0:
                     most = min(most, larger.length // length // 2 + 2)
             counts.append(most + (self.levels[level].tied and stage == 0))
-            scales.append(scale_of(published.epsilon * unit, 0))
+            scales.append(scale_of(published.epsilon))
         ones = np.ones(len(counts))
-        widest = chernoff(ones, np.array(scales), np.array(counts, dtype=np.float64), each)
-        bound = float(widest) * unit
-        missing = min(horizon, self.levels[0].lag + self.levels[0].length - 1)
+        widest = chernoff(ones, np.array(scales), np.array(counts, dtype=np.float64), beta)
         roundings = 0.5 * sum(len(group) > 1 for group in self.groups)
-        return bound + roundings * unit + missing * _largest(largest_input)
+        return float(widest) + roundings
 
     # As text
     # --------------------------------------------------------------------------------------------
@@ -583,19 +551,6 @@ def _level_from_fields(fields: Any) -> Level:
 
 
 _SCAN = 1 << 18
-
-
-def _grid_bits(resolution_bits: float) -> int:
-    """The grid of real inputs; continuous noise has no figures to bound."""
-    bits = require_resolution(resolution_bits)
-    if math.isinf(bits):
-        raise bad_parameter("resolution_bits", bits, "an integer", "0 is the noise of counts")
-    return int(bits)
-
-
-def _largest(largest_input: float) -> float:
-    remedy = "it bounds the inputs not published yet"
-    return require_real("largest_input", largest_input, low=0.0, high=2.0**62, remedy=remedy)
 
 
 def stages_of(values: Iterable[tuple[str, Any, Any]]) -> tuple[Stage, ...]:
@@ -726,7 +681,7 @@ def _pairs(blocks: Blocks) -> tuple[tuple[int, int], ...]:
 
 
 @lru_cache(maxsize=64)
-def _ties(blocks: Blocks, bits: float) -> tuple[tuple[int, int, int, float], ...]:
+def _ties(blocks: Blocks) -> tuple[tuple[int, int, int, float], ...]:
     """For each tied level: the smallest level of its group, itself, how many children a block has,
     and its variance less that of the children."""
     ties = []
@@ -734,7 +689,7 @@ def _ties(blocks: Blocks, bits: float) -> tuple[tuple[int, int, int, float], ...
         for level in group[1:]:
             above, below = blocks.levels[level], blocks.levels[level - 1]
             ratio = above.length // below.length
-            gain = variance_of(above.epsilon, bits) - ratio * variance_of(below.epsilon, bits)
+            gain = variance_of(above.epsilon) - ratio * variance_of(below.epsilon)
             ties.append((group[0], level, ratio, gain))
     return tuple(ties)
 

@@ -110,7 +110,7 @@ class Discovery:
     def scales(self) -> tuple[float, ...]:
         """The scales of the noises of a key's chain, one per stage: those that thresholds and
         chances are computed for."""
-        return tuple(scale_of(epsilon, 0) for _, epsilon in self.stages)
+        return tuple(scale_of(epsilon) for _, epsilon in self.stages)
 
     @cached_property
     def thresholds(self) -> tuple[int, ...]:

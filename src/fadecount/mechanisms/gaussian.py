@@ -8,7 +8,7 @@ from dataclasses import KW_ONLY, dataclass, field, replace
 from fractions import Fraction
 from functools import lru_cache
 from itertools import pairwise
-from typing import Any, ClassVar, Self, overload
+from typing import Any, ClassVar, Self
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
@@ -67,13 +67,14 @@ class Gaussian(Mechanism):
     ``loss(age)`` is the exact epsilon of that at ``delta``. Both hold for the integers that run,
     with their rounding. Proof: docs/gaussian.md.
 
+    >>> import dataclasses
     >>> import fadecount as fc
     >>> weights = (2**-14, 3 * 2**-10, 0.25, 0.7470093)
     >>> mechanism = fc.Gaussian(sigma=16.0, half_lives=(8192, 32, 1), weights=weights)
     >>> year = 525_600
     >>> [round(loss, 4) for loss in (mechanism.loss(0), mechanism.loss(year))]
     [0.3281, 4.3589]
-    >>> round(mechanism.loss(year, delta=1e-6), 4)
+    >>> round(dataclasses.replace(mechanism, delta=1e-6).loss(year), 4)
     3.4147
     """
 
@@ -168,37 +169,15 @@ class Gaussian(Mechanism):
 
     # Privacy
     # --------------------------------------------------------------------------------------------
-    @overload
-    def loss(
-        self, age: int, *, position: int | None = None, delta: float | None = None
-    ) -> float: ...
-    @overload
-    def loss(
-        self, age: ArrayLike, *, position: ArrayLike | None = None, delta: float | None = None
-    ) -> float | NDArray[np.float64]: ...
-    def loss(
-        self, age: ArrayLike, *, position: ArrayLike | None = None, delta: float | None = None
-    ) -> float | NDArray[np.float64]:
-        """The privacy loss (epsilon) of an item of a given age, at the mechanism's delta or at
-        another one; see ``Mechanism``."""
-        if delta is None or require_delta(delta) == self.delta:
-            return Mechanism.loss(self, age, position=position)
-        return Mechanism.loss(replace(self, delta=delta), age, position=position)
-
     def mu(self, age: ArrayLike) -> float | NDArray[np.float64]:
         """The loss of an item of a given age as a ``mu`` of Gaussian differential privacy, rounded
         up: it gives every epsilon.
 
-        ``Phi(mu / 2)`` is the chance that the best guess about the item is right.
+        ``Phi(mu / 2)`` is the chance that the best guess about the item is right; ``mu**2 / 2`` is
+        the ``rho`` of zero-concentrated differential privacy.
         """
         ages = require_age(age)
         return shaped(self._mu(ages), ages)
-
-    def rho(self, age: ArrayLike) -> float | NDArray[np.float64]:
-        """The loss of an item of a given age as the ``rho`` of zero-concentrated differential
-        privacy: ``mu**2 / 2``."""
-        rho: float | NDArray[np.float64] = 0.5 * np.square(self.mu(age)) * _UP
-        return float(rho) if np.ndim(rho) == 0 else rho
 
     def _mu(self, age: Whole, size: float = 1.0) -> Number:
         memories, shown = self._memories, np.maximum(np.asarray(age) - self.delay, 0)

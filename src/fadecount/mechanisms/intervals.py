@@ -147,16 +147,16 @@ class IntervalSchedule(Schedule):
     def _variables(self, shown: int) -> dict[tuple[int, int, int], float]:
         return {(number, 0, 0): self.budgets[number] for number in self.in_use(shown)}
 
-    def mean_variance(self, shown: int, bits: float) -> float:
+    def mean_variance(self, shown: int, *, continuous: bool = False) -> float:
         steps = (max(0, min(last, shown) - first + 1) for first, last, _ in self.intervals)
         return sum(
-            count / shown * variance_of(budget, bits)
+            count / shown * variance_of(budget, continuous=continuous)
             for count, budget in zip(steps, self.budgets, strict=True)
         )
 
-    def farthest_ever(self, shown: int, beta: float, bits: float) -> float:
+    def farthest_ever(self, shown: int, beta: float) -> float:
         kinds = {tuple(sorted(self.budgets_in_use(step))) for step in range(1, shown + 1)}
-        return max(tail_bound(kind, beta, bits) for kind in kinds)
+        return max(tail_bound(kind, beta) for kind in kinds)
 
     def _kinds(self, _firsts: Steps, lasts: Steps) -> Steps:
         return np.arange(lasts.size).reshape(lasts.shape)

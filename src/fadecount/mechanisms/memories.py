@@ -50,6 +50,8 @@ _CHECKED = 65
 BLOCK = 1 << 15
 """Steps that are counted at once."""
 _SAFE = 1.0 + 1e-12
+_ROUNDING = 1.0 / 12.0
+"""The variance that rounding to whole counts adds."""
 _EXACT = Context(prec=60, rounding=ROUND_HALF_EVEN, Emin=-(10**17), Emax=10**17, traps=[])
 Reals = NDArray[np.float64]
 Integers = NDArray[np.int64]
@@ -309,7 +311,7 @@ class Memories:
     down``, and the part that never decays adds ``kept * (Q_0 >> kept_dropped) >> kept_down``. Then
     ``Q >>= shift`` if t is a multiple of the epoch. Fresh noise z of ``deviation`` units is drawn,
     ``Q_0 += z`` and ``Q += grown[t mod epoch] * z``. The noise in the output is z + F units,
-    rounded to whole counts (or grid steps).
+    rounded to whole counts.
     """
 
     deviation: float
@@ -373,29 +375,26 @@ class Memories:
 
     # The error, by shown steps; 0 is the empty output before the first one.
     # --------------------------------------------------------------------------------------------
-    def variance(self, shown: Integers, bits: float) -> Reals:
+    def variance(self, shown: Integers) -> Reals:
         """The variance of the noise in the output of each step, in squared counts."""
-        whole = self._square * self.response.variance(shown) + _rounding(bits)
+        whole = self._square * self.response.variance(shown) + _ROUNDING
         return np.where(shown > 0, whole, 0.0)
 
-    def mean_variance(self, shown: int, bits: float) -> float:
-        """The variance of the noise, averaged over the steps ``1 .. shown``."""
-        return self._square * self.response.mean_variance(shown) + _rounding(bits)
+    def mean_variance(self, shown: int, *, continuous: bool = False) -> float:
+        """The variance of the noise, averaged over the steps ``1 .. shown``; before outputs are
+        rounded, if it is to be ``continuous``."""
+        rounding = 0.0 if continuous else _ROUNDING
+        return self._square * self.response.mean_variance(shown) + rounding
 
-    def window_variance(self, first: int, last: int, bits: float) -> float:
+    def window_variance(self, first: int, last: int) -> float:
         """The variance of the noise in the difference of the outputs of two steps."""
-        rounding = _rounding(bits) * ((first > 0) + (last > 0))
+        rounding = _ROUNDING * ((first > 0) + (last > 0))
         return self._square * float(self.response.window_variance(first, last)) + rounding
 
-    def farthest(self, shown: int, beta: float, bits: float) -> float:
-        """A bound that the noise in the output of a step exceeds with probability at most
-        ``beta``."""
-        half = 0.0 if math.isinf(bits) else math.ldexp(0.5, -int(bits))
-        return self._quantile(self.response.variance(shown), beta) + half if shown else 0.0
-
-    def farthest_ever(self, shown: int, beta: float, bits: float) -> float:
-        """The same for the noise of any step up to this one: it never becomes less."""
-        return self.farthest(shown, beta, bits)
+    def farthest_ever(self, shown: int, beta: float) -> float:
+        """A bound that the noise of any step up to this one exceeds with probability at most
+        ``beta`` for each: it never becomes less."""
+        return float(self.half_widths(np.array([0]), np.array([shown]), beta)[0])
 
     def half_widths(
         self, firsts: Integers, lasts: Integers, beta: float, copies: ArrayLike = 1
@@ -454,11 +453,6 @@ class Memories:
         """One minus the relative amount that rounded weights can add to the noise that hides an
         input."""
         return (1.0 - self._weight_error) * (1.0 - 1e-12)
-
-
-def _rounding(bits: float) -> float:
-    """The variance that rounding to whole counts, or to the grid, adds."""
-    return 0.0 if math.isinf(bits) else math.ldexp(1.0 / 12.0, -2 * int(bits))
 
 
 def _closed(errors: Reals, share: Reals) -> Reals:

@@ -1,9 +1,7 @@
 """The law of the noise: its scale, variance, and how far a sum of noises may be from 0.
 
 On the integers, ``Pr[z] ~ exp(-|z| / scale)``. A shift by one costs ``1 / scale``, so a budget
-``e`` on a grid of ``2**-bits`` needs ``scale = 2**bits / e`` grid units.
-``resolution_bits=math.inf`` means the limit of ever finer grids, which is the continuous Laplace
-noise of the paper.
+``e`` needs ``scale = 1 / e``.
 
 Quantiles of weighted sums of independent noises come from Fourier inversion. The characteristic
 function of one variable of scale ``s`` at ``x`` is ``1 / (1 + (sin(x / 2) / sinh(1 / (2 s)))**2)``,
@@ -60,44 +58,37 @@ _SMOOTH_SIZE = 1 << 20
 _SMOOTH_TURNS = 7_424
 """Beyond it the transform of the normal variable is below exp(-16), and 2e-9 in all."""
 
-_ALMOST_CONTINUOUS = 40
-"""The bits of a grid on which the noise cannot be told from continuous one in float64."""
-
 _known: dict[tuple[Law, float], float] = {}
 
 
-def scale_of(budget: float, resolution_bits: int) -> float:
-    """The noise scale in grid units that a level budget needs (0 for an infinite budget: no noise).
+def scale_of(budget: float) -> float:
+    """The noise scale that a level budget needs (0 for an infinite budget: no noise).
 
     It is larger than needed by a relative ``2**-46``, give or take two roundings. So the loss of
     the noise that runs is below the loss computed from the budgets by at least a relative
     ``2**-47``: what :mod:`fadecount.rounding` needs to show six times 0.1 as 0.6, although float64
     has no 0.1.
     """
-    if math.isinf(budget):
-        return 0.0
-    return math.ldexp(1.0 / budget * (1.0 + 2.0 * DUST), resolution_bits)
+    return 0.0 if math.isinf(budget) else 1.0 / budget * (1.0 + 2.0 * DUST)
 
 
-def variance_of(budget: float, resolution_bits: float) -> float:
-    """The variance of one noise variable, in squared counts: 2p / (1 - p)**2 grid units with p =
-    exp(-1 / scale)."""
+def variance_of(budget: float, *, continuous: bool = False) -> float:
+    """The variance of one noise variable: 2p / (1 - p)**2 with p = exp(-1 / scale); of the paper's
+    continuous Laplace noise, 2 / budget**2."""
     if math.isinf(budget):
         return 0.0
-    if math.isinf(resolution_bits):
+    if continuous:
         return 2.0 / budget**2
-    bits = int(resolution_bits)
-    half = 0.5 / scale_of(budget, bits)
-    return math.ldexp(0.5 / math.sinh(half) ** 2, -2 * bits) if half < 350.0 else 0.0
+    half = 0.5 / scale_of(budget)
+    return 0.5 / math.sinh(half) ** 2 if half < 350.0 else 0.0
 
 
-def tail_bound(budgets: Iterable[float], beta: float, resolution_bits: float) -> float:
+def tail_bound(budgets: Iterable[float], beta: float) -> float:
     """Chernoff's bound on the absolute sum of noise variables of these budgets: it fails with
     probability at most ``beta``."""
-    bits = _ALMOST_CONTINUOUS if math.isinf(resolution_bits) else int(resolution_bits)
-    scales = np.array([scale_of(budget, bits) for budget in budgets if math.isfinite(budget)])
+    scales = np.array([scale_of(budget) for budget in budgets if math.isfinite(budget)])
     ones = np.ones(len(scales))
-    return math.ldexp(float(chernoff(ones, scales, ones, beta)), -bits)
+    return float(chernoff(ones, scales, ones, beta))
 
 
 def quantile(noise: Weighted, beta: float) -> float:
@@ -140,7 +131,7 @@ def _quantiles(laws: list[Law], beta: float) -> Numbers:
     for row, law in enumerate(laws):
         for column, ((numerator, denominator, budget), count) in enumerate(law):
             weights[row, column], counts[row, column] = numerator / denominator, count
-            scales[row, column] = scale_of(budget, 0)
+            scales[row, column] = scale_of(budget)
     if beta < _SMALLEST_EXACT:
         return np.asarray(chernoff(weights, scales, counts, beta))
     spread = counts * scales**2

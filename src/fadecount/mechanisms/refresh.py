@@ -164,10 +164,6 @@ class Refresh(Mechanism):
         """
         rounds = math.ceil(require_horizon(horizon) / window)
         past = 2.0 * max(0, horizon - window) / horizon
-        tree = (
-            cls(window=window, epsilon_current=1.0, epsilon_past=1.0).mse(
-                horizon, resolution_bits=math.inf
-            )
-            - past
-        )
+        whole = cls(window=window, epsilon_current=1.0, epsilon_past=1.0)
+        tree = whole.mse(horizon, continuous=True) - past
         return (past / (tree * (rounds - 1))) ** (1.0 / 3.0) if rounds > 1 else 1.0

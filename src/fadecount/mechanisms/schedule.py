@@ -103,13 +103,13 @@ class Schedule:
         used = [budget for level, budget in enumerate(self.budgets) if longest >> level]
         return [*used, self.carry_budget] if rounds else used
 
-    def variance(self, shown: Steps, bits: float) -> NDArray[np.float64]:
+    def variance(self, shown: Steps) -> NDArray[np.float64]:
         """The variance of the noise in the output of each step."""
         distinct, inverse = np.unique(shown, return_inverse=True)
-        values = [self.window_variance(0, one, bits) for one in distinct.tolist()]
+        values = [self.window_variance(0, one) for one in distinct.tolist()]
         return np.array(values, dtype=np.float64)[inverse].reshape(np.shape(shown))
 
-    def mean_variance(self, shown: int, bits: float) -> float:
+    def mean_variance(self, shown: int, *, continuous: bool = False) -> float:
         """The variance of the noise, averaged over the steps ``1 .. shown``."""
         rounds, clock = self.place(shown)
         total = 0.0
@@ -119,24 +119,20 @@ class Schedule:
                 whole: Any = self.round_length
                 steps += rounds * steps_in_use(level, whole, alternating=self.alternating)
             if steps:
-                total += steps / shown * variance_of(budget, bits)
+                total += steps / shown * variance_of(budget, continuous=continuous)
         if rounds:
             carried: Any = shown - (self.round_length or 0)
-            total += carried / shown * variance_of(self.carry_budget, bits)
+            total += carried / shown * variance_of(self.carry_budget, continuous=continuous)
         return total
 
-    def window_variance(self, first: int, last: int, bits: float) -> float:
+    def window_variance(self, first: int, last: int) -> float:
         """The variance of the noise in the difference of the outputs of two steps."""
-        return sum(variance_of(budget, bits) for budget in self.budgets_between(first, last))
+        return sum(variance_of(budget) for budget in self.budgets_between(first, last))
 
-    def farthest(self, shown: int, beta: float, bits: float) -> float:
-        """A bound that the noise in the output of a step exceeds with probability at most
-        ``beta``."""
-        return tail_bound(self.budgets_in_use(shown), beta, bits)
-
-    def farthest_ever(self, shown: int, beta: float, bits: float) -> float:
-        """The same for the noise of any step up to this one, with probability ``beta`` for each."""
-        return tail_bound(self.budgets_ever_in_use(shown), beta, bits)
+    def farthest_ever(self, shown: int, beta: float) -> float:
+        """A bound that the noise of any step up to this one exceeds with probability at most
+        ``beta`` for each."""
+        return tail_bound(self.budgets_ever_in_use(shown), beta)
 
     def half_widths(self, firsts: Steps, lasts: Steps, beta: float, copies: ArrayLike = 1) -> Steps:
         """How far the differences of the outputs of two steps are from the true ones at most,

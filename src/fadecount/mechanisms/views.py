@@ -24,7 +24,6 @@ lies exactly between two integers and goes up, and the mean of the live total is
 
 from __future__ import annotations
 
-import math
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from fractions import Fraction
@@ -367,27 +366,27 @@ class Views:
                 total += np.any([pair[side].shared for pair in group], axis=0)
         return total
 
-    def variances(self, resolution_bits: float = 0) -> NDArray[np.float64]:
+    def variances(self) -> NDArray[np.float64]:
         """The variances of the noise in the values (before shares are rounded)."""
         budgets, numerators, denominators, counts = self.noise
-        each = np.array([variance_of(budget, resolution_bits) for budget in budgets])
+        each = np.array([variance_of(budget) for budget in budgets])
         variances: NDArray[np.float64] = counts * (numerators / denominators) ** 2 @ each
         return variances
 
-    def half_widths(self, beta: float, resolution_bits: int = 0) -> Integers:
-        """How far each value may be from the true count, except with probability ``beta``, in units
-        of the grid, whatever rounding adds."""
-        bounds = bounds_of_sums([(self, 1)], beta, resolution_bits)
+    def half_widths(self, beta: float) -> Integers:
+        """How far each value may be from the true count, except with probability ``beta``, whatever
+        rounding adds."""
+        bounds = bounds_of_sums([(self, 1)], beta)
         widths: Integers = np.floor(bounds + 0.5 * self.roundings).astype(np.int64)
         return widths
 
-    def noise_of(self, window: int, unit: float = 1.0, copies: int = 1) -> Weighted:
-        """The noise in the value of one window, with budgets for a unit of the grid; or in the sum
-        of so many such values, each with its own noise."""
+    def noise_of(self, window: int, copies: int = 1) -> Weighted:
+        """The noise in the value of one window, or in the sum of so many such values, each with its
+        own noise."""
         budgets, *rest = self.noise
         columns = zip(budgets, *(each[window].tolist() for each in rest), strict=True)
         return tuple(
-            (Fraction(numerator, denominator), budget * unit, count * copies)
+            (Fraction(numerator, denominator), budget, count * copies)
             for budget, numerator, denominator, count in columns
             if count
         )
@@ -435,9 +434,7 @@ def views_of(
     return Views(blocks, calendar, missing, *np.broadcast_arrays(*steps))
 
 
-def bounds_of_sums(
-    parts: Sequence[tuple[Views, int]], beta: float, resolution_bits: int = 0
-) -> NDArray[np.float64]:
+def bounds_of_sums(parts: Sequence[tuple[Views, int]], beta: float) -> NDArray[np.float64]:
     """How far the sums of the values of several keys are from the true ones before rounding, except
     with probability ``beta``, for each window.
 
@@ -447,9 +444,8 @@ def bounds_of_sums(
     rows = np.concatenate([each for views, _ in parts for each in views.noise[1:]], axis=1)
     names = [row.tobytes() for row in rows]
     first = {name: window for window, name in enumerate(names)}
-    unit = math.ldexp(1.0, -resolution_bits)
     laws = [
-        tuple(term for views, copies in parts for term in views.noise_of(window, unit, copies))
+        tuple(term for views, copies in parts for term in views.noise_of(window, copies))
         for window in first.values()
     ]
     bounds = dict(zip(first, quantiles(laws, beta), strict=True))
@@ -508,10 +504,10 @@ class View:
         listed = ListedFigures(given)
         return self.views.values(listed)[0].reshape(listed.shape)[()]
 
-    def variance(self, resolution_bits: float = 0) -> float:
+    def variance(self) -> float:
         """The variance of the noise in the value (before shares are rounded)."""
-        return float(self.views.variances(resolution_bits)[0])
+        return float(self.views.variances()[0])
 
-    def half_width(self, beta: float, resolution_bits: int = 0) -> float:
+    def half_width(self, beta: float) -> int:
         """How far the value may be from the true count, except with probability ``beta``."""
-        return math.ldexp(int(self.views.half_widths(beta, resolution_bits)[0]), -resolution_bits)
+        return int(self.views.half_widths(beta)[0])

@@ -7,12 +7,11 @@ variable. So every guarantee of the Gaussian mechanism holds here exactly, by po
 shift by ``v`` is exactly ``|v| / s``-Gaussian differentially private. (The other common law,
 ``Pr[z] ~ exp(-z**2 / 2 s**2)``, does not have this property: its delta is larger.)
 
-The draw. The integers are cut into cells of ``w = 2**c`` neighbours; ``c`` is 0 below ``s = 256``,
-and grows so that a cell stays between ``s / 256`` and ``s / 128`` wide, up to ``w = 2**32``.
+The draw. The integers are cut into cells of ``w = 2**c`` neighbours, where ``c`` grows so that a
+cell stays between ``s / 256`` and ``s / 128`` wide, up to ``w = 2**32``.
  1. A uniform number U chooses the cell: cell ``i`` if ``T_i <= U < T_(i+1)``, with ``T_i = Phi((i w
     - 1/2) / s)``.
- 2. If ``w > 1``, uniform bits choose a place in the cell, and a uniform number V < a(z) accepts it,
-    where
+ 2. Uniform bits choose a place in the cell, and a uniform number V < a(z) accepts it, where
 
         a(z) = integral over [z - 1/2, z + 1/2] of exp(-(x**2 - n**2) / 2 s**2),
 
@@ -51,12 +50,11 @@ from functools import lru_cache
 import numpy as np
 from numpy.typing import NDArray
 
-SMALLEST_DEVIATION = 0.5
-LARGEST_DEVIATION = 2.0**40
+SMALLEST_DEVIATION, LARGEST_DEVIATION = 2.0**8, 2.0**40
+"""The units of a counter's noise are so fine that its deviation is at least 2**17 of them."""
 _UNDETERMINED = -(1 << 15)
 _CHUNK = 1 << 15
 _FIXED = 160
-_ONE_CELL_EACH = 256.0
 _LITTLE = sys.byteorder == "little"
 _FIRST, _SECOND = (3, 2) if _LITTLE else (0, 1)
 
@@ -75,48 +73,25 @@ class RoundedGaussian:
 
     def __post_init__(self) -> None:
         if not SMALLEST_DEVIATION <= self.scale <= LARGEST_DEVIATION:
-            raise ValueError(f"scale must be in [0.5, 2**40], got {self.scale!r}")
+            raise ValueError(f"scale must be in [2**8, 2**40], got {self.scale!r}")
         object.__setattr__(self, "_cells", _cells(self.scale))
 
-    def from_words(
-        self, words: NDArray[np.uint64], more: MoreWords, out: NDArray[np.int64] | None = None
-    ) -> NDArray[np.int64]:
+    def from_words(self, words: NDArray[np.uint64], more: MoreWords) -> NDArray[np.int64]:
         """One draw per word. ``more`` is asked only for the draws that a word does not determine:
         one in twenty or fewer."""
-        draws = np.empty(len(words), dtype=np.int64) if out is None else out
-        cells = self._cells
-        if cells.bits:
-            self._places(draws, lambda start, count: words[start : start + count], more)
-            return draws
-        known = cells.table.take(_sixteen(words, _FIRST))
-        draws[:] = known
-        positions = (known == _UNDETERMINED).nonzero()[0]
-        draws[positions] = cells.of_words(words[positions], positions, more)
+        draws = np.empty(len(words), dtype=np.int64)
+        self._places(draws, lambda start, count: words[start : start + count], more)
         return draws
 
     def fill(
         self, draws: NDArray[np.int64], words: Callable[[int], NDArray[np.uint64]]
     ) -> NDArray[np.int64]:
-        """Fill an array with independent draws from fresh words: two bytes each while ``scale`` is
-        below 256, else eight."""
-        cells = self._cells
+        """Fill an array with independent draws from fresh words."""
 
         def more(positions: NDArray[np.int64], _asked: int) -> NDArray[np.uint64]:
             return words(len(positions))
 
-        if cells.bits:
-            self._places(draws, lambda _start, count: words(count), more)
-            return draws
-        for start in range(0, len(draws), _CHUNK):
-            part = draws[start : start + _CHUNK]
-            prefixes = words(-(-len(part) // 4)).view(np.uint16)[: len(part)]
-            known = cells.table.take(prefixes)
-            part[:] = known
-            positions = (known == _UNDETERMINED).nonzero()[0]
-            begun = prefixes[positions].astype(np.uint64) << np.uint64(48) | words(
-                len(positions)
-            ) >> np.uint64(16)
-            part[positions] = cells.of_words(begun, positions, more)
+        self._places(draws, lambda _start, count: words(count), more)
         return draws
 
     def _places(
@@ -164,7 +139,7 @@ class RoundedGaussian:
         unknown = (chosen == _UNDETERMINED).nonzero()[0]
         at = left[unknown]
         begun = tried[unknown] >> np.uint64(48) << np.uint64(48) | more(at, 0) >> np.uint64(16)
-        chosen[unknown] = cells.of_words(begun, at, more, asked=1)
+        chosen[unknown] = cells.of_words(begun, at, more)
         attempt = 0
         while len(left):
             places = (chosen << cells.bits) + (tried & np.uint64(cells.width - 1)).astype(np.int64)
@@ -240,11 +215,7 @@ class _Cells:
         return 1 << self.bits
 
     def of_words(
-        self,
-        words: NDArray[np.uint64],
-        positions: NDArray[np.int64],
-        more: MoreWords,
-        asked: int = 0,
+        self, words: NDArray[np.uint64], positions: NDArray[np.int64], more: MoreWords
     ) -> NDArray[np.int64]:
         """The cells of whole words; ``more`` is asked for further bits of the very few beside a
         boundary."""
@@ -257,7 +228,7 @@ class _Cells:
         for at in doubtful.nonzero()[0].tolist():
 
             def further(number: int, place: int = at) -> int:
-                return int(more(positions[place : place + 1], 3 * (number + asked))[0])
+                return int(more(positions[place : place + 1], 3 * (number + 1))[0])
 
             cells[at] = _settled_cell(self.scale, self.width, int(words[at]), further)
         return cells
@@ -274,7 +245,7 @@ class _Cells:
 
 @lru_cache(maxsize=16)
 def _cells(scale: float) -> _Cells:
-    bits = 0 if scale < _ONE_CELL_EACH else min(32, math.floor(math.log2(scale)) - 7)
+    bits = min(32, math.floor(math.log2(scale)) - 7)
     lower = [(1 << _FIXED) - each for each in _outward(scale, 1 << bits, 1)][::-1]
     upper = list(_outward(scale, 1 << bits, -1))
     shared = [max(0, each) >> (_FIXED - 64) for each in [*lower[:-1], *upper]]
@@ -293,8 +264,8 @@ def _cells(scale: float) -> _Cells:
     table = np.where(known, cells, _UNDETERMINED).astype(np.int16)
     for each in (bounds, table):
         each.flags.writeable = False
-    farthest = float(np.abs(cells[known]).max() + 1) * (1 << bits) / scale if bits else 0.0
-    least = math.exp(-farthest * (1 << bits) / scale) if bits else 1.0
+    farthest = float(np.abs(cells[known]).max() + 1) * (1 << bits) / scale
+    least = math.exp(-farthest * (1 << bits) / scale)
     return _Cells(scale, bits, first, bounds, table, math.floor(65536.0 * least) - 1)
 
 

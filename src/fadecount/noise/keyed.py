@@ -20,8 +20,7 @@ k keys and nodes below 2**m that happens with probability at most k**2 / 2 * 2**
 for 2**30 keys and 2**30 nodes, and the names of the keys cannot be chosen to bring it about, for
 tags depend on the secret. Encryptions of q different blocks under a pseudorandom permutation, cut
 to their first half, differ from uniform words by at most about q / 2**96. The law of the noise is
-that of :mod:`fadecount.noise.laplace` or :mod:`fadecount.noise.gaussian`, exactly, with these
-words.
+that of :mod:`fadecount.noise.laplace`, exactly, with these words.
 
 Limits: the same noise on *changed* inputs reveals the change exactly. A caller must freeze the
 inputs of a step before noise is added to them, and must take a new epoch for every new run of a
@@ -44,7 +43,6 @@ from cryptography.hazmat.primitives.kdf.hkdf import HKDF
 from numpy.typing import NDArray
 
 from fadecount.errors import ParameterError
-from fadecount.noise.gaussian import RoundedGaussian
 from fadecount.noise.laplace import UNDETERMINED, DiscreteLaplace, prefix_table
 from fadecount.noise.source import Law
 
@@ -104,27 +102,18 @@ class KeyedNoise:
             for key, target in zip(keys, words[:, start : start + at_once], strict=True):
                 target[...] = _encrypted(key, blocks)[:, 0].reshape(target.shape)
 
-        def further(positions: NDArray[np.int64], asked: int) -> NDArray[np.uint64]:
-            """The n-th further word of the draws at some positions."""
-            place, node, at = np.unravel_index(positions, words.shape)
-            blocks = self.tags[at]
-            blocks[:, 0] ^= names[node]
-            blocks[:, 1] ^= np.uint64(asked + 1)
-            found = np.empty(len(positions), dtype=np.uint64)
-            for each in np.unique(place).tolist():
-                chosen = place == each
-                found[chosen] = _encrypted(keys[each], blocks[chosen])[:, 0]
-            return found
-
+        assert isinstance(law, DiscreteLaplace)  # no counter has Gaussian noise from a secret
         flat = words.reshape(-1)
-        if isinstance(law, RoundedGaussian):
-            draws = law.from_words(flat, further)
-        else:
-            draws = _by_table(law, flat) if law.tabled else np.full(len(flat), UNDETERMINED)
-            rest = np.flatnonzero(draws == UNDETERMINED)
-            draws[rest] = law.from_words(
-                flat[rest], lambda at, asked: int(further(rest[at : at + 1], asked)[0])
-            )
+        draws = _by_table(law, flat) if law.tabled else np.full(len(flat), UNDETERMINED)
+        rest = np.flatnonzero(draws == UNDETERMINED)
+
+        def further(position: int, asked: int) -> int:
+            """The n-th further word of one of the remaining draws."""
+            place, node, at = np.unravel_index(rest[position], words.shape)
+            more = np.array([names[node], asked + 1], dtype=np.uint64)
+            return int(_encrypted(keys[place], self.tags[at] ^ more)[0, 0])
+
+        draws[rest] = law.from_words(flat[rest], further)
         return draws.reshape(words.shape)
 
 

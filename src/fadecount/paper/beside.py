@@ -9,7 +9,6 @@ algorithm does.
 
 from __future__ import annotations
 
-import math
 from collections.abc import Callable
 from functools import lru_cache, partial
 
@@ -46,7 +45,7 @@ def blocks_like(row: TableRow, first: int) -> tuple[fc.Blocks, float]:
     wish = Wish(lengths=tuple(plain_lengths(row.horizon)), ties=first > 0, most_lags=(_LAGS, _LAGS))
     shape = blocks_for(read_targets(targets, horizon=row.horizon), wish)
     assert shape is not None
-    blocks = shape.for_mse(MSE, horizon=row.horizon, resolution_bits=math.inf)
+    blocks = shape.for_mse(MSE, horizon=row.horizon, continuous=True)
     factor = max(
         stage.millionths / before.millionths
         for level, old in zip(blocks.levels, shape.levels, strict=True)

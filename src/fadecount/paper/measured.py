@@ -10,9 +10,7 @@ once.
 from __future__ import annotations
 
 import math
-import signal
-from collections.abc import Callable, Iterator
-from concurrent.futures import Executor, Future, as_completed
+from collections.abc import Callable
 from dataclasses import dataclass
 from statistics import NormalDist
 
@@ -27,7 +25,7 @@ BETA = 1.0 / 3.0
 """The lower bound is about errors kept with probability 2/3, so the upper bounds and the measured
 quantile use it too."""
 _BLOCK_ITEMS = 1 << 19
-_RUNS_AT_ONCE = 50
+_ITEMS_AT_ONCE = 50 * LONG
 _SHORT_RUNS_FACTOR = 10
 
 
@@ -122,47 +120,21 @@ def delayed(row: TableRow) -> fc.Gradual:
     return fc.Gradual(epsilon=mechanism.epsilon, exponent=mechanism.exponent, delay=delay)
 
 
-def start(
-    pool: Executor, found: list[Trial], advance: Callable[[float], None]
-) -> Callable[[], list[Measured]]:
-    """Start all runs on a pool of workers; the result waits for them, calling ``advance`` with the
-    items done."""
-    futures: dict[Future[tuple[NDArray[np.float64], NDArray[np.float64]]], tuple[int, int]] = {}
-    for at, trial in sorted(enumerate(found), key=lambda each: -each[1].items):
-        for part in _parts(trial):
-            futures[pool.submit(run, trial.mechanism.to_json(), trial.row.horizon, part)] = (
-                at,
-                part,
-            )
-
-    def collect() -> list[Measured]:
-        for future in as_completed(futures):
-            at, part = futures[future]
-            advance(part * found[at].row.horizon)
-        results: list[list[tuple[NDArray[np.float64], NDArray[np.float64]]]] = [[] for _ in found]
-        for future, (at, _) in futures.items():
-            results[at].append(future.result())
-        return [
-            Measured(
-                trial=trial,
-                squared=np.concatenate([s for s, _ in parts]),
-                largest=np.concatenate([m for _, m in parts]),
-            )
-            for trial, parts in zip(found, results, strict=True)
-        ]
-
-    return collect
+def measure(trial: Trial, advance: Callable[[float], None]) -> Measured:
+    """Run a trial, some runs at a time, calling ``advance`` with the items done."""
+    horizon, parts = trial.row.horizon, []
+    for begun in range(0, trial.runs, _ITEMS_AT_ONCE // horizon):
+        count = min(trial.runs - begun, _ITEMS_AT_ONCE // horizon)
+        parts.append(run(trial.mechanism, horizon, count))
+        advance(count * horizon)
+    squared, largest = map(np.concatenate, zip(*parts, strict=True))
+    return Measured(trial=trial, squared=squared, largest=largest)
 
 
-def ignore_interrupts() -> None:
-    """For workers: an interrupt is for the command, which then stops them."""
-    signal.signal(signal.SIGINT, signal.SIG_IGN)
-
-
-def run(text: str, horizon: int, runs: int) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
-    """The mean squared error and the largest error of some runs: one worker's share, with the
-    mechanism as JSON."""
-    mechanism = fc.Mechanism.from_json(text)
+def run(
+    mechanism: fc.Mechanism, horizon: int, runs: int
+) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
+    """The mean squared error and the largest error of some runs at once."""
     one = 1 if mechanism.schedule.delay else 0
     counter = fc.Counter(mechanism, shape=(runs,))
     squares, largest = np.zeros(runs, dtype=np.float64), np.zeros(runs, dtype=np.int64)
@@ -176,15 +148,6 @@ def run(text: str, horizon: int, runs: int) -> tuple[NDArray[np.float64], NDArra
         np.abs(errors, out=errors)
         np.maximum(largest, errors.max(axis=0), out=largest)
     return squares / horizon, largest.astype(np.float64)
-
-
-def _parts(trial: Trial) -> Iterator[int]:
-    """Shares of the runs, small enough for an even load and a moving progress bar."""
-    size = min(
-        trial.runs, _RUNS_AT_ONCE * (_SHORT_RUNS_FACTOR if trial.row.horizon == SHORT else 1)
-    )
-    for begun in range(0, trial.runs, size):
-        yield min(size, trial.runs - begun)
 
 
 def _paper_tail(mechanism: fc.Mechanism, horizon: int) -> float:

@@ -2,18 +2,14 @@
 
 from __future__ import annotations
 
-import multiprocessing
-import os
 from collections.abc import Callable, Sequence
-from concurrent.futures import ProcessPoolExecutor
-from contextlib import ExitStack
 from pathlib import Path
 
 from fadecount.checks import require_integer
 from fadecount.errors import ParameterError, bad_parameter
-from fadecount.paper import measured
 from fadecount.paper.beside import BESIDE, TABLE_TEXT, loss_rows
 from fadecount.paper.figures import ALIASES, FIGURES, drawn, write_csv, write_figure
+from fadecount.paper.measured import measure, trials
 from fadecount.paper.report import Section, measured_section, page, table_section
 from fadecount.plots import svg_text
 
@@ -48,7 +44,7 @@ def fair_runs(runs: int) -> int:
 
 def work(parts: Sequence[str], runs: int) -> float:
     """How much there is to do, in steps of noise, for a progress bar."""
-    steps = sum(trial.items for trial in measured.trials(runs)) if "measured" in parts else 0
+    steps = sum(trial.items for trial in trials(runs)) if "measured" in parts else 0
     return steps + _FIGURE_WORK * len(parts)
 
 
@@ -80,28 +76,16 @@ def reproduce(
     ``runs`` is the number of runs with real noise over 10**6 steps; streams of 10**3 steps get ten
     times as many. ``advance`` is called with the work done, of :func:`work` in all.
     """
-    with ExitStack() as stack:
-        collect = None
-        if "measured" in parts:
-            workers = min(8, os.cpu_count() or 1)
-            spawn = multiprocessing.get_context("spawn")
-            pool = ProcessPoolExecutor(
-                workers, mp_context=spawn, initializer=measured.ignore_interrupts
-            )
-            # An error or interrupt waits only for what is running.
-            stack.callback(pool.shutdown, cancel_futures=True)
-            collect = measured.start(pool, measured.trials(runs), advance)
-        sections = []
-        for part in parts:
-            if part == "measured":
-                assert collect is not None
-                section = measured_section(collect())
-            else:
-                section = table_section() if part == "table1" else _figure_section(folder, part)
-            if part in ("table1", "measured"):
-                write_csv(folder / section.files[0], section.table)
-            sections.append(section)
-            advance(_FIGURE_WORK)
+    sections = []
+    for part in parts:
+        if part == "measured":
+            section = measured_section([measure(trial, advance) for trial in trials(runs)])
+        else:
+            section = table_section() if part == "table1" else _figure_section(folder, part)
+        if part in ("table1", "measured"):
+            write_csv(folder / section.files[0], section.table)
+        sections.append(section)
+        advance(_FIGURE_WORK)
     report = folder / "report.html"
     report.write_text(page(sections), encoding="utf-8")
     return report

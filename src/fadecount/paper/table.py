@@ -124,4 +124,4 @@ def _computed(row: TableRow) -> fc.Mechanism:
     else:
         ratio = row.ratio or fc.Refresh.best_ratio(window=row.window, horizon=row.horizon)
         shape = fc.Refresh(row.window, 1.0, ratio)
-    return shape.for_mse(MSE, horizon=row.horizon, resolution_bits=math.inf)
+    return shape.for_mse(MSE, horizon=row.horizon, continuous=True)

@@ -21,7 +21,7 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from fadecount.counters.grid import add_up
+from fadecount.counters.inputs import add_up
 from fadecount.errors import ClockError, FadecountError, InputError, ParameterError
 from fadecount.noise import unpredictable
 from fadecount.streams.database import Checkpoints, Database, placeholders

@@ -14,7 +14,7 @@ from numpy.typing import NDArray
 
 from fadecount.counters.counter import counter_of, parts_of
 from fadecount.counters.figures import FigureMaker
-from fadecount.counters.grid import add_up
+from fadecount.counters.inputs import add_up
 from fadecount.counters.state import widened
 from fadecount.errors import AlreadyReleasedError, ClockError, FenceError, InputError, StoreError
 from fadecount.noise import NoiseSource, unpredictable
