@@ -31,7 +31,6 @@ from fadecount.service.http import (
     Answer,
     Call,
     json_answer,
-    media_type,
     read_body,
 )
 from fadecount.service.parsing import (
@@ -92,7 +91,7 @@ class WriteContext:
 
     async def body(self, call: Call, parsed: Callable[[bytes], Parsed]) -> Parsed:
         """The body of a request, parsed."""
-        if media_type(call) != JSON:
+        if call.headers.get("content-type", "").partition(";")[0].strip().lower() != JSON:
             raise Problem(415, "unsupported_type", f"Content-Type must be {JSON}")
         sent = await read_body(call, self.limits.body_bytes)
         if len(sent) <= LARGEST_ON_LOOP:
