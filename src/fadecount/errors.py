@@ -97,17 +97,9 @@ def missing_extra(what: str, package: str, extra: str) -> MissingExtraError:
     plots need the package matplotlib; in a checkout of fadecount: pip install '.[plots]'
     """
     needs = "need" if what.endswith("s") and not what.endswith("ss") else "needs"
-    return MissingExtraError(f"{what} {needs} the package {package}; {install_hint(extra)}")
-
-
-def install_hint(extra: str) -> str:
-    """How to install an extra. fadecount is on no package index, so its name alone could install
-    something else.
-
-    >>> print(install_hint("plots"))
-    in a checkout of fadecount: pip install '.[plots]'
-    """
-    return f"in a checkout of fadecount: pip install '.[{extra}]'"
+    # fadecount is on no package index, so its name alone could install something else
+    install = f"in a checkout of fadecount: pip install '.[{extra}]'"
+    return MissingExtraError(f"{what} {needs} the package {package}; {install}")
 
 
 def bad_parameter(name: str, value: object, bound: str, remedy: str) -> ParameterError:

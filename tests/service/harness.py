@@ -159,6 +159,14 @@ class Harness:
             self.service.pool.stream(name), self.service._loop
         ).result(20)
 
+    def retain(self, name: str, seconds: int) -> None:
+        """Keep the figures of a stream for a time; the service removes older ones."""
+
+        async def ask() -> None:
+            await self.service.writer.call(lambda leader: leader._store.retain(name, seconds))
+
+        asyncio.run_coroutine_threadsafe(ask(), self.service._loop).result(20)
+
     @property
     def live_readers(self) -> int:
         return self.service.reading.live_readers

@@ -17,7 +17,6 @@ NEW = json.dumps(
 )
 EVENT = json.dumps({"events": [{"key": "a"}]})
 KEYS = json.dumps({"keys": ["a"]})
-KEPT = json.dumps({"retain": "90d"})
 STREAM_ROUTES = (
     ("GET", "/v1/streams/{}", None, "read"),
     ("GET", "/v1/streams/{}/figures?per=total", None, "read"),
@@ -27,7 +26,6 @@ STREAM_ROUTES = (
     ("GET", "/v1/streams/{}/privacy?age=1h", None, "read"),
     ("POST", "/v1/streams/{}/events", EVENT, "write"),
     ("POST", "/v1/streams/{}/keys", KEYS, "manage"),
-    ("PUT", "/v1/streams/{}/retention", KEPT, "manage"),
 )
 MAY = {"reader": {"read"}, "writer": {"write"}, "admin": {"read", "write", "manage"}, None: set()}
 SUCCESS = {"read": 200, "write": 202, "manage": 200}

@@ -3,7 +3,6 @@ service is stopped."""
 
 from __future__ import annotations
 
-import json
 import shutil
 from pathlib import Path
 from typing import Any
@@ -53,8 +52,7 @@ def test_old_releases_are_removed_while_the_service_runs(
     page = harness.request(
         "GET", "/v1/streams/doors/figures?per=total&limit=2", token=harness.admin
     ).json()
-    with harness.client() as client:
-        client.retain("doors", "10m")
+    harness.retain("doors", 600)
     wait_for(lambda: harness.stream("doors").first_tick == first + 50)
     stream = harness.stream("doors")
     shown = stream.ticks.shown
@@ -130,40 +128,6 @@ def test_a_deletion_whose_answer_gets_lost_is_done_once(harness: Harness) -> Non
     assert harness.request("GET", "/v1/streams/windows", token=harness.admin).status == 404
 
 
-def test_retention_is_set_over_http(harness: Harness, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(writer, "UPKEEP_SECONDS", 0.1)
-    harness.close_tick(60)
-    first = harness.stream("doors").first_tick
-    assert first is not None
-    path = "/v1/streams/doors/retention"
-    for bad in ("30s", "soon", "99999999y", 90, True):
-        body = json.dumps({"retain": bad})
-        refused = harness.request(
-            "PUT", path, body, token=harness.admin, content_type="application/json"
-        )
-        assert refused.status == 400
-    with harness.client() as client:
-        client.retain("doors", "10m")
-        wait_for(lambda: harness.stream("doors").first_tick == first + 50)
-        client.retain("doors", None)
-    assert (
-        harness.request("GET", "/v1/streams/doors", token=harness.admin).json()["retain_seconds"]
-        is None
-    )
-    (status,) = harness.request("GET", "/v1/streams", token=harness.admin).json()["streams"]
-    assert status["retain_seconds"] is None
-    own = harness.own
-    entries = [
-        each
-        for each in entries_of(AuditLog(harness.storage.folder))
-        if each.act == Act.RETENTION_SET
-    ]
-    assert [(each.actor, each.details["seconds"]) for each in entries] == [
-        (own.shown, 600),
-        (own.shown, "for ever"),
-    ]
-
-
 def test_what_cannot_be_recorded_is_refused(
     harness: Harness, caplog: pytest.LogCaptureFixture
 ) -> None:
@@ -228,14 +192,16 @@ def test_a_refused_stream_goes_on_once_its_history_is_accepted(
         harness.close_tick()
 
 
-def test_retention_is_set_for_a_stream_that_has_ended(harness: Harness) -> None:
+def test_old_figures_of_a_stream_that_has_ended_are_removed(
+    harness: Harness, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(writer, "UPKEEP_SECONDS", 0.1)
     harness.create("short", mechanism=fc.Binary(epsilon=1.0, horizon=30))
     first = harness.stream("short").status.first_tick
     assert first is not None
     harness.close_tick(31)
     wait_for(lambda: harness.stream("short").last_tick == first + 29)
-    with harness.client() as client:
-        client.retain("short", "10m")
+    harness.retain("short", 600)
     wait_for(lambda: harness.stream("short").first_tick == first + 20)
     sent = harness.post("/v1/streams/short/events", {"events": [{"key": "a"}]})
     keys = harness.post("/v1/streams/short/keys", {"keys": ["c"]})

@@ -59,7 +59,6 @@ def test_every_call(harness: Harness) -> None:
         assert not client.add("gates", {"a": 3, "c": 4}, id="one")
         assert [each.name for each in client.streams()] == ["doors", "gates"]
         assert client.stream("gates").keys == ("a", "b", "c")
-        client.retain("gates", "30d")
         assert client.create("brief", tick="1m", mechanism=EXACT)
         client.delete("brief")
         with pytest.raises(ServiceError, match="nothing here"):

@@ -255,7 +255,6 @@ def test_a_process_that_does_not_lead_says_so_and_ends_readers_of_what_the_leade
             next(ticks)
             for method, path, body in (
                 ("DELETE", "", None),
-                ("PUT", "/retention", '{"retain": "30d"}'),
                 ("POST", "/keys", '{"keys": ["c"]}'),
             ):
                 headers = {"content_type": "application/json"} if body else {}
@@ -263,7 +262,6 @@ def test_a_process_that_does_not_lead_says_so_and_ends_readers_of_what_the_leade
                     method, f"/v1/streams/doors{path}", body, token=one.admin, **headers
                 )
                 assert refused.status == 503 and b"another process leads" in refused.body
-            client.retain("doors", "30d")
             client.delete("doors")
             assert list(ticks) == []
         wait_for(lambda: two.request("GET", "/v1/streams/doors", token=one.admin).status == 404)

@@ -5,9 +5,8 @@ from __future__ import annotations
 import json
 import math
 import sys
-import threading
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from contextlib import AbstractContextManager, contextmanager, nullcontext
 from typing import TYPE_CHECKING, Any
 
 from fadecount.durations import UNITS, format_duration
@@ -85,21 +84,10 @@ def progress(label: str, *, total: float | None = None) -> Iterator[Callable[[fl
         yield advance
 
 
-@contextmanager
-def waiting(label: str) -> Iterator[None]:
-    """Say on the terminal, after half a second, that work without a measure of progress goes on."""
-    shown = threading.Event()
+def waiting(label: str) -> AbstractContextManager[object]:
+    """Say on the terminal that work without a measure of progress goes on."""
+    if not sys.stderr.isatty():
+        return nullcontext()
+    from tqdm import tqdm
 
-    def show() -> None:
-        shown.set()
-        print(f"{label} ...", end="", flush=True, file=sys.stderr)
-
-    timer = threading.Timer(0.5, show)
-    if sys.stderr.isatty():
-        timer.start()
-    try:
-        yield
-    finally:
-        timer.cancel()
-        if shown.is_set():
-            print(file=sys.stderr)
+    return tqdm(desc=label, bar_format="{desc} ...")

@@ -1,8 +1,8 @@
 """Show what a mechanism loses about an event as the event gets older.
 
 The loss at an age is exact: what all outputs so far can reveal about one
-event. Beside it stands the bound that the paper proves, if it has one; for
-block counters, the ages at which the loss grows, and what is published then.
+event. For block counters, the list has the ages at which the loss grows, and
+what is published then.
 
 examples:
   fadecount curve --epsilon 0.1 --tick 1m
@@ -15,7 +15,6 @@ from __future__ import annotations
 
 import argparse
 import json
-import math
 import textwrap
 
 import fadecount as fc
@@ -58,7 +57,7 @@ def run(arguments: argparse.Namespace) -> int:
     if arguments.ages:
         ages = [steps_from(text, tick, name="--ages") for text in arguments.ages.split(",")]
         oldest = max(oldest, *ages) if arguments.until else max(ages)
-    losses = [(age, mechanism.loss(age), mechanism.paper_loss(age)) for age in ages]
+    losses = [(age, mechanism.loss(age)) for age in ages]
     error = mechanism.mse(max(1, oldest)) ** 0.5
     discovery = read_discovery(arguments.plan) if arguments.plan else None
     if arguments.plot:
@@ -73,20 +72,15 @@ def run(arguments: argparse.Namespace) -> int:
                     "age": age,
                     "seconds": age * tick if tick else None,
                     "loss": loss,
-                    **({"cause": causes.get(age)} if causes else {"paper": paper}),
+                    **({"cause": causes.get(age)} if causes else {}),
                 }
-                for age, loss, paper in losses
+                for age, loss in losses
             ],
         }
         print(json_text(about))
         return 0
-    table = [["age (steps)", "age", "loss", "paper's bound"]]
-    table += [
-        [f"{age:,}", age_name(age, tick), rounded_up(loss, 4), rounded_up(paper, 4)]
-        for age, loss, paper in losses
-    ]
-    if not _in_the_paper(mechanism, oldest):
-        table = [row[:-1] for row in table]
+    table = [["age (steps)", "age", "loss"]]
+    table += [[f"{age:,}", age_name(age, tick), rounded_up(loss, 4)] for age, loss in losses]
     lines = lines_of(table, tick_seconds=tick)
     if causes:
         shown = ["published then", *(causes.get(age, "") for age in ages)]
@@ -115,22 +109,12 @@ def _hidden(discovery: fc.Discovery, tick: int | None) -> str:
     )
 
 
-def _in_the_paper(mechanism: fc.Mechanism, oldest: int) -> bool:
-    """Whether the paper bounds its loss: not for Gaussian noise and block counters, and not where a
-    level has no noise of its own."""
-    others = (fc.Gaussian, fc.Blocks)
-    return not isinstance(mechanism, others) and math.isfinite(mechanism.paper_loss(oldest))
-
-
 def _plot(
     arguments: argparse.Namespace, mechanism: fc.Mechanism, oldest: int, tick: int | None
 ) -> None:
     from fadecount.plots import Curve, draw_curves, new_figure, save_figure
 
-    curves = [
-        Curve.of(mechanism, horizon=oldest + 1, label="exact loss"),
-        Curve.of(mechanism, horizon=oldest + 1, label="the paper's bound", kind="paper"),
-    ][: 2 if _in_the_paper(mechanism, oldest) else 1]
+    curves = [Curve.of(mechanism, horizon=oldest + 1, label="exact loss")]
     figure, title = new_figure(), f"What is lost about one event: {mechanism.kind}"
     draw_curves(figure, curves, tick_seconds=tick, columns=2, title=title)
     save_figure(figure, arguments.plot)

@@ -60,7 +60,7 @@ class Client:
             raise bad_parameter(
                 "url", url, "an http or https address", "such as http://127.0.0.1:8000"
             )
-        self._origin, self._attempts = f"{parts.scheme}://{parts.netloc}", attempts
+        self._attempts = attempts
         self._open = functools.partial(
             httpx.Client,
             base_url=url,
@@ -71,9 +71,6 @@ class Client:
             trust_env=False,  # the token goes to the given address only
         )
         self._http = self._open()
-
-    def __repr__(self) -> str:
-        return f"{type(self).__name__}({self._origin})"
 
     def __enter__(self) -> Self:
         return self
@@ -138,11 +135,6 @@ class Client:
     def declare(self, name: str, keys: Iterable[str]) -> None:
         """Declare more keys; known ones stay as they are."""
         self._exchange("POST", f"{_path(name)}/keys", body={"keys": list(keys)})
-
-    def retain(self, name: str, length: str | None) -> None:
-        """Keep figures for a time, such as ``90d``, or for ever (None). Older ones are removed,
-        for good; no loss changes."""
-        self._exchange("PUT", f"{_path(name)}/retention", body={"retain": length})
 
     def delete(self, name: str) -> None:
         """Delete a stream with all its figures, for good. Observers keep what they have seen, so
@@ -289,16 +281,16 @@ class Client:
                 time.sleep(pause * (0.5 + int.from_bytes(unpredictable(2)) / 65536))
         raise failure
 
-    def live(self, name: str, *, after: str | None = None) -> Generator[str]:
+    def live(self, name: str) -> Generator[str]:
         """The time through which a stream is published, after each publication, without end; goes
         on when the connection breaks. Ask for figures then."""
         path, timeout = f"{_path(name)}/live", httpx.Timeout(_LIVE_SECONDS)
+        seen = ""
         while True:
             through = ""
-            headers = _given({"Accept": "text/event-stream", "Last-Event-ID": after})
             with (
                 suppress(httpx.TransportError),
-                self._http.stream("GET", path, headers=headers, timeout=timeout) as response,
+                self._http.stream("GET", path, timeout=timeout) as response,
             ):
                 if response.status_code not in _AGAIN and not response.is_success:
                     response.read()
@@ -306,9 +298,9 @@ class Client:
                 for line in response.iter_lines() if response.is_success else ():
                     if line.startswith("id: "):
                         through = line.removeprefix("id: ")
-                    elif not line and through:  # the event is complete
-                        after, through = through, ""
-                        yield after
+                    elif not line and through not in ("", seen):  # the event is complete, and new
+                        seen = through
+                        yield seen
             time.sleep(_LIVE_PAUSE)
 
 

@@ -115,9 +115,9 @@ def _of_key(
     return per, figures, 0 if query.key is None else stream.positions[query.key]
 
 
-def _label(stream: PublicStream, query: ShownQuery) -> str:
-    """What is counted: the label that was asked for, or the end of the stream's name."""
-    return query.label or stream.name.rpartition("_")[2]
+def _label(stream: PublicStream) -> str:
+    """What is counted: the end of the stream's name."""
+    return stream.name.rpartition("_")[2]
 
 
 def _slot(stream: PublicStream, per: str, start: int, end: int) -> str:
@@ -134,7 +134,7 @@ def _slot(stream: PublicStream, per: str, start: int, end: int) -> str:
 
 def _badge(stream: PublicStream, query: ShownQuery, reader: Reader) -> Badge:
     per, figures, at = _of_key(stream, query, 1, reader)
-    label = _label(stream, query)
+    label = _label(stream)
     if not len(figures):
         return Badge(label=label, message="soon")
     slot = _slot(stream, per, int(figures.starts[-1]), int(figures.ends[-1]))
@@ -176,7 +176,7 @@ WIDTH, HEIGHT, TOP, FOOT, LEFT = 480, 220, 36, 26, 8
 
 def _chart(stream: PublicStream, query: ShownQuery, reader: Reader) -> Tagged:
     per, figures, at = _of_key(stream, query, BARS, reader)
-    label, count = _label(stream, query), len(figures)
+    label, count = _label(stream), len(figures)
     values, around = (each[:, at].tolist() for each in (figures.values, figures.half_widths))
     high = max((value + half for value, half in zip(values, around, strict=True)), default=1)
     base, most = HEIGHT - FOOT, max(1, high)

@@ -188,11 +188,6 @@ def wants_csv(request: Request) -> bool:
     return "text/csv" in kinds and JSON not in kinds[: kinds.index("text/csv")]
 
 
-def media_type(request: Request) -> str:
-    """What the body is said to be."""
-    return request.headers.get("content-type", "").partition(";")[0].strip().lower()
-
-
 async def read_body(request: Request, most: int) -> bytes:
     """The whole body. It is refused as soon as it is known to be larger than ``most`` bytes. The
     protocol limits the time."""

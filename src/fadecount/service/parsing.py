@@ -148,13 +148,6 @@ class NewKeys(Struct, forbid_unknown_fields=True):
     keys: Keys
 
 
-class NewRetention(Struct, forbid_unknown_fields=True):
-    """How long releases are kept from now on, such as `90d`; null for ever. What was removed does
-    not come back."""
-
-    retain: Text | None
-
-
 class Query(Struct, forbid_unknown_fields=True, frozen=True):
     """The parameters of a request. The description of each ends the sentence "it must be"."""
 
@@ -219,20 +212,10 @@ class SoFarQuery(FigureQuery, frozen=True, kw_only=True):
 
 
 class ShownQuery(Query, frozen=True, kw_only=True):
-    """Of which key (by default all together), of slots of which length, and what it is called."""
+    """Of which key (by default all together), of slots of which length."""
 
     key: Annotated[str, Meta(description="a key of the stream")] | None = None
     per: Per | None = None
-    label: (
-        Annotated[
-            str,
-            Meta(
-                pattern=r"^[^\x00-\x1f\x7f]{1,60}$",
-                description="1 to 60 characters of text: what is counted",
-            ),
-        ]
-        | None
-    ) = None
 
 
 class TopQuery(Query, frozen=True, kw_only=True):
@@ -273,7 +256,7 @@ _SAFE = re.compile(
     r" range)[^'\"]*"
 )
 _DECODERS: dict[type[Struct], msgspec.json.Decoder[Any]] = {
-    each: msgspec.json.Decoder(each) for each in (Events, NewStream, NewKeys, NewRetention)
+    each: msgspec.json.Decoder(each) for each in (Events, NewStream, NewKeys)
 }
 
 

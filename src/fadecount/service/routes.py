@@ -84,7 +84,6 @@ WRITER, ADMIN = Role.WRITER, Role.ADMIN
 STREAM, TEXT, HTML, JSON = "/v1/streams/{name}", "text/plain", "text/html", "application/json"
 SVG = embedding.SVG
 CURVE = (answers.PrivacyCurve, answers.PrivacyLosses)
-LAST_EVENT_ID = {"type": "string", "description": "the `published_through` that was seen last"}
 IDEMPOTENCY_KEY = {
     "type": "string",
     "minLength": 1,
@@ -100,8 +99,7 @@ READING = (
     Route("GET", f"{STREAM}/figures", read.get_figures, FigurePage, query=parsing.FiguresQuery),
     Route("GET", f"{STREAM}/total", read.get_total, FigurePage, query=parsing.TotalQuery),
     Route("GET", f"{STREAM}/so-far", read.get_so_far, FigurePage, query=parsing.SoFarQuery),
-    Route("GET", f"{STREAM}/live", live.follow_live, live.MEDIA_TYPE,
-          headers={"Last-Event-ID": LAST_EVENT_ID}),
+    Route("GET", f"{STREAM}/live", live.follow_live, live.MEDIA_TYPE),
     Route("GET", f"{STREAM}/privacy", read.get_privacy, CURVE, query=parsing.PrivacyQuery),
     Route("GET", f"{STREAM}/badge.svg", embedding.get_badge, SVG, query=parsing.ShownQuery),
     Route("GET", f"{STREAM}/badge.json", embedding.get_badge_text, answers.Badge,
@@ -120,8 +118,6 @@ WRITING = (
     Route("POST", "/v1/streams", write.create_stream, answers.Created, ADMIN, some_stream=True,
           body=parsing.NewStream, statuses=(200, 201)),
     Route("DELETE", STREAM, write.delete_stream, answers.Changed, ADMIN),
-    Route("PUT", f"{STREAM}/retention", write.set_retention, answers.Changed, ADMIN,
-          body=parsing.NewRetention),
     Route("POST", f"{STREAM}/keys", write.declare_keys, answers.Changed, ADMIN,
           body=parsing.NewKeys),
     Route("POST", f"{STREAM}/events", write.post_events, answers.Accepted, WRITER,

@@ -7,7 +7,6 @@ import asyncio
 import logging
 from collections.abc import Callable
 from dataclasses import dataclass, replace
-from functools import partial
 from typing import TypeVar
 
 import msgspec
@@ -32,7 +31,6 @@ from fadecount.service.http import (
     Answer,
     Call,
     json_answer,
-    media_type,
     read_body,
 )
 from fadecount.service.parsing import (
@@ -40,7 +38,6 @@ from fadecount.service.parsing import (
     ONLY_KEY,
     JsonObject,
     NewKeys,
-    NewRetention,
     NewStream,
     checked_text,
     parse,
@@ -48,7 +45,7 @@ from fadecount.service.parsing import (
 )
 from fadecount.service.problems import Problem, bad_request, refusing, unavailable
 from fadecount.service.settings import Limits
-from fadecount.service.writer import BAD_RETENTION, Leader, Writer
+from fadecount.service.writer import Leader, Writer
 from fadecount.streams import Description, Group, Ticks, Unit
 from fadecount.streams.audit_log import AuditLogError, acting_as
 from fadecount.streams.discovery import HiddenKeys
@@ -74,6 +71,7 @@ _BAD_DISCOVERY = (
     "discovery must be as a plan file holds it, for the same unit of one person's day or month, and"
     " a mechanism of pure loss; other must be one of the declared keys"
 )
+_BAD_RETENTION = "retain must be a length of time, such as 90d: a tick or more"
 _BAD_GROUP = (
     "group must be a name, and group_loss must hold ages such as 30d, or ever, with losses that do"
     " not fall"
@@ -93,7 +91,7 @@ class WriteContext:
 
     async def body(self, call: Call, parsed: Callable[[bytes], Parsed]) -> Parsed:
         """The body of a request, parsed."""
-        if media_type(call) != JSON:
+        if call.headers.get("content-type", "").partition(";")[0].strip().lower() != JSON:
             raise Problem(415, "unsupported_type", f"Content-Type must be {JSON}")
         sent = await read_body(call, self.limits.body_bytes)
         if len(sent) <= LARGEST_ON_LOOP:
@@ -133,15 +131,6 @@ async def declare_keys(context: WriteContext, call: Call) -> Answer:
     return json_answer(Changed(name))
 
 
-async def set_retention(context: WriteContext, call: Call) -> Answer:
-    """Keep releases for a time; older ones are removed, which cannot be undone. No loss changes."""
-    name = call.stream_name
-    new = await context.body(call, partial(parse, kind=NewRetention))
-    seconds = _seconds(new.retain)
-    await context.administer(call, lambda leader: leader.retain(name, seconds))
-    return json_answer(Changed(name))
-
-
 async def delete_stream(context: WriteContext, call: Call) -> Answer:
     """Delete a stream with all its releases. What observers have seen, they keep, so its name stays
     taken."""
@@ -161,8 +150,8 @@ async def create_stream(context: WriteContext, call: Call) -> Answer:
         described, keys = _description(new), declared if new.keys is None else _keys(new.keys)
         if new.other is not None and new.other not in keys:
             raise bad_request("bad_discovery", _BAD_DISCOVERY)
-        retain = _seconds(new.retain)
-        with refusing("bad_retention", BAD_RETENTION):
+        with refusing("bad_retention", _BAD_RETENTION):
+            retain = None if new.retain is None else parse_duration(new.retain)
             check_retention(described, retain)
         return described, keys, retain
 
@@ -172,11 +161,6 @@ async def create_stream(context: WriteContext, call: Call) -> Answer:
     )
     answer = Created(name=description.name, repeated=not created)
     return json_answer(answer, status=201 if created else 200)
-
-
-def _seconds(retain: str | None) -> int | None:
-    with refusing("bad_retention", BAD_RETENTION):
-        return None if retain is None else parse_duration(retain)
 
 
 def _description(new: NewStream) -> Description:

@@ -32,7 +32,7 @@ from fadecount.errors import (
 )
 from fadecount.service.metrics import Metrics
 from fadecount.service.parsing import SentEvents
-from fadecount.service.problems import Problem, bad_request, not_found, refusing, unavailable
+from fadecount.service.problems import Problem, bad_request, not_found, unavailable
 from fadecount.service.settings import Clock, Limits
 from fadecount.service.tokens import Tokens
 from fadecount.streams import Batch, Description, Intake, Store, Stream
@@ -70,7 +70,6 @@ LONGEST_WAIT = 0.5
 WAITING_BYTES = 16 << 10
 """What a request that waits takes in memory beside its events, about."""
 
-BAD_RETENTION = "retain must be a length of time, such as 90d: a tick or more; null keeps all"
 NOT_IN_ORDER = "the stream is not in order; the operator's log says why"
 
 Sent = tuple[SentEvents, str | None]
@@ -296,15 +295,6 @@ class Leader:
             raise _led_elsewhere() from None
         self._forget(name)
         log.warning("stream %s is deleted", name)
-        self.changed.add(name)
-
-    def retain(self, name: str, seconds: int | None) -> None:
-        """Keep the releases of a stream for so long (None: for ever). Older ones are removed, a few
-        at a time."""
-        self._require_lead(name)
-        with refusing("bad_retention", BAD_RETENTION):
-            self._store.retain(name, seconds)
-        self._untidy[name] = None
         self.changed.add(name)
 
     # Events.

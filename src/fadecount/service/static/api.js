@@ -11,9 +11,9 @@ export function setToken(token) {
   else sessionStorage.removeItem(STORED);
 }
 
-async function ask(path, accept, signal, more = {}) {
+async function ask(path, accept, signal) {
   const token = sessionStorage.getItem(STORED);
-  const headers = { Accept: accept, ...more, ...(token ? { Authorization: `Bearer ${token}` } : {}) };
+  const headers = { Accept: accept, ...(token ? { Authorization: `Bearer ${token}` } : {}) };
   const answer = await fetch(path, { headers, signal });
   if (!answer.ok) throw new Refused(answer.status);
   return answer;
@@ -55,7 +55,7 @@ export async function follow(name, { onPublished, onState, signal, after = null 
   let wait = 500;
   while (!signal.aborted) {
     try {
-      const answer = await ask(`${streamPath(name)}/live`, "text/event-stream", signal, last === null ? {} : { "Last-Event-ID": last });
+      const answer = await ask(`${streamPath(name)}/live`, "text/event-stream", signal);
       onState("live");
       wait = 500;
       const reader = answer.body.pipeThrough(new TextDecoderStream()).getReader();
