@@ -84,7 +84,6 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         add_options(
             made[name],
             ("--as-of", "TIME", "as it was published at that time (default: as known now)", str),
-            ("--zone", None, "where days begin (default: the stream's zone)", str),
         )
         add_per_option(made[name])
     picture = "the picture: .png, .svg, .pdf or .html, by its ending"
@@ -194,7 +193,7 @@ def _summary(reader: Reader, status: Status) -> dict[str, Any]:
         if status.group is None
         else {**status.group.about, "streams": status.group.streams},
         **_appearing(status),
-        "sensitivity": description.unit.sensitivity,
+        "sensitivity": description.sensitivity,
         "ticks_released": status.published_steps,
         "released_until": description.ticks.shown(tick + 1) if status.published_steps else None,
         "error_95": int(published.total().half_widths.max(initial=0))
@@ -303,7 +302,7 @@ def _export(arguments: argparse.Namespace) -> None:
             force=arguments.force,
         ) as writer:
             for table in _tables(reader, arguments):
-                writer.write(table, arguments.zone)
+                writer.write(table)
 
 
 def _tables(reader: Reader, arguments: argparse.Namespace) -> Iterator[Table]:
@@ -316,14 +315,7 @@ def _tables(reader: Reader, arguments: argparse.Namespace) -> Iterator[Table]:
     as_of = arguments.as_of
     if as_of is not None:
         as_of = ticks.at(parse_time(as_of, ticks.zone, name="--as-of").timestamp())
-    return published_tables(
-        published,
-        per=arguments.per,
-        since=since,
-        until=until,
-        as_of=as_of,
-        zone=arguments.zone,
-    )
+    return published_tables(published, per=arguments.per, since=since, until=until, as_of=as_of)
 
 
 def _span(arguments: argparse.Namespace, ticks: Ticks) -> tuple[int | None, int | None]:
@@ -380,8 +372,8 @@ def _plot(arguments: argparse.Namespace) -> None:
         )
     figure = new_figure(7.2, max(3.6, 2.2 * -(-len(wanted) // (1 if len(wanted) < 4 else 2))))
     what = "running total" if per == TOTAL else f"per {per}"
-    zone, title = arguments.zone or ticks.zone, f"{arguments.name}: {what}"
-    draw_panels(figure, table, wanted, bars=per != TOTAL, zone=zone, title=title)
+    title = f"{arguments.name}: {what}"
+    draw_panels(figure, table, wanted, bars=per != TOTAL, zone=ticks.zone, title=title)
     save_figure(figure, arguments.output)
 
 

@@ -126,6 +126,11 @@ class Description:
             hidden=self.hidden,
         )
 
+    @property
+    def sensitivity(self) -> int:
+        """By how much one unit can change the counts of its tick, all keys together."""
+        return self.unit.sensitivity
+
     def to_json(self) -> str:
         """The description as JSON text."""
         fields = {
