@@ -76,7 +76,6 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         add_options(
             made[name],
             ("--as-of", "TIME", "as it was published at that time (default: as known now)", str),
-            ("--zone", None, "where days begin (default: the stream's zone)", str),
         )
         add_per_option(made[name])
     picture = "the picture: .png, .svg, .pdf or .html, by its ending"
@@ -230,7 +229,7 @@ def _export(arguments: argparse.Namespace) -> None:
             force=arguments.force,
         ) as writer:
             for table in _tables(reader, arguments):
-                writer.write(table, arguments.zone)
+                writer.write(table)
 
 
 def _tables(reader: Reader, arguments: argparse.Namespace) -> Iterator[Table]:
@@ -243,14 +242,7 @@ def _tables(reader: Reader, arguments: argparse.Namespace) -> Iterator[Table]:
     as_of = arguments.as_of
     if as_of is not None:
         as_of = ticks.at(parse_time(as_of, ticks.zone, name="--as-of").timestamp())
-    return published_tables(
-        published,
-        per=arguments.per,
-        since=since,
-        until=until,
-        as_of=as_of,
-        zone=arguments.zone,
-    )
+    return published_tables(published, per=arguments.per, since=since, until=until, as_of=as_of)
 
 
 def _span(arguments: argparse.Namespace, ticks: Ticks) -> tuple[int | None, int | None]:
@@ -315,7 +307,7 @@ def _plot(arguments: argparse.Namespace) -> None:
     what = "running total" if per == TOTAL else f"per {per}"
     if {*wanted} & {*appeared}:
         what += " in which a key appeared"
-    zone, title = arguments.zone or description.ticks.zone, f"{arguments.name}: {what}"
+    zone, title = description.ticks.zone, f"{arguments.name}: {what}"
     draw_panels(figure, table, wanted, bars=per != TOTAL, zone=zone, title=title)
     save_figure(figure, arguments.output)
 

@@ -139,14 +139,14 @@ class FigureWriter:
         self._frames: list[Any] = []
         self._file: TextIO | None = None
 
-    def write(self, table: Table, zone: str | None = None) -> None:
-        """Write the rows of a table, with times in a zone (the stream's)."""
+    def write(self, table: Table) -> None:
+        """Write the rows of a table."""
         if self._kind == "parquet":
             stream = _polars().lit(self._stream).alias("stream")
-            frame = to_frame(table, zone or self._zone)
+            frame = to_frame(table, self._zone)
             self._frames.append(frame.select(stream, _polars().all()))
             return
-        rows = table_rows(self._stream, table, zone or self._zone)
+        rows = table_rows(self._stream, table, self._zone)
         if self._kind == "csv":
             self._put(csv_text(rows))
         else:
@@ -237,7 +237,6 @@ def published_tables(
     since: int | None = None,
     until: int | None = None,
     as_of: int | None = None,
-    zone: str | None = None,
     news_since: int | None = None,
 ) -> Iterator[Table]:
     """What a stream has published, as tables with the columns start, end, key, value, low, high,
@@ -252,9 +251,7 @@ def published_tables(
     keys, per, hidden = published.keys, per or published.default_per, published.description.hidden
     asked = {"since": since, "until": until, "as_of": as_of, "news_since": news_since}
     if per != TOTAL:
-        yield _with_appeared(
-            figures_table(published.figures(per, zone=zone, **asked), keys), hidden
-        )
+        yield _with_appeared(figures_table(published.figures(per, **asked), keys), hidden)
         if hidden is not None and per == hidden.discovery.per:
             yield keys_table(published.discovered(**asked))
         return

@@ -22,15 +22,13 @@ from fadecount.streams.discovery import DISCOVERED, KeyFigures, unpacked
 CELLS = 1 << 17
 """The largest number of values in one row: 1 MiB. A run can be stopped between two rows."""
 
-ROWS_AT_ONCE = 64
-_NEXT_ROWS = (
+_ROWS = (
     "SELECT first_tick, end_tick, blocks, width, body, digest FROM figures WHERE stream = ? AND"
     " level = ? AND stage = ? AND first_tick >= COALESCE((SELECT MAX(first_tick) FROM figures"
     " WHERE stream = ? AND level = ? AND stage = ? AND first_tick <= ?), ?) AND first_tick < ?"
-    " ORDER BY first_tick LIMIT ?"
+    " ORDER BY first_tick"
 )
-"""Begins with the row that holds the tick wanted next: rows before it may have been joined since
-the last query."""
+"""Begins with the row that holds the first tick, or the one before it."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -89,7 +87,7 @@ def write_figures(
 def read_figures(
     database: Database, stream: int, level: int, stage: int, first: int, end: int
 ) -> Iterator[FigureRows]:
-    """The stored rows that hold ticks from ``first`` to before ``end``, whole, a few at a time."""
+    """The stored rows that hold ticks from ``first`` to before ``end``, whole, in order."""
     for begin, until, blocks, width, body in _read(database, stream, level, stage, first, end):
         kind = f"<i{len(body) // (blocks * width) if width else 8}"
         values = np.frombuffer(body, dtype=kind).astype(np.int64).reshape(blocks, width)
@@ -114,18 +112,14 @@ def _read(
 ) -> Iterator[tuple[int, int, int, int, bytes]]:
     """The checked rows that hold ticks from ``first`` to before ``end``: ticks, shape, body."""
     place = (stream, level, stage)
-    while first < end:
-        rows = database.query(_NEXT_ROWS, (*place, *place, first, first, end, ROWS_AT_ONCE))
-        for begin, until, blocks, width, body, digest in rows:
-            if not isinstance(body, bytes) or digest != _digest(
-                body, *place, begin, until, blocks, width
-            ):
-                raise StoreError("a stored figure is damaged; take an intact copy of the store")
-            if until > first:
-                yield begin, until, blocks, width, body
-            first = max(first, until)
-        if len(rows) < ROWS_AT_ONCE:
-            return
+    for row in database.query(_ROWS, (*place, *place, first, first, end)):
+        begin, until, blocks, width, body, digest = row
+        if not isinstance(body, bytes) or digest != _digest(
+            body, *place, begin, until, blocks, width
+        ):
+            raise StoreError("a stored figure is damaged; take an intact copy of the store")
+        if until > first:
+            yield begin, until, blocks, width, body
 
 
 def _narrowest(values: NDArray[np.int64]) -> str:

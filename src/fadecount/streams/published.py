@@ -123,12 +123,6 @@ class Figures:
         """Some of the slots."""
         return Figures(**{name: getattr(self, name)[part] for name in self.__slots__})
 
-    def columns(self, keys: range) -> Figures:
-        """The same slots for some of the keys."""
-        part = slice(keys.start, keys.stop)
-        values, around = self.values[:, part], self.half_widths[:, part]
-        return replace(self, values=values, half_widths=around, known=self.known[:, part])
-
     @classmethod
     def joined(cls, parts: Sequence[Figures]) -> Figures:
         """The slots of several tables, one after the other."""
@@ -248,7 +242,6 @@ class Published:
         since: int | None = None,
         until: int | None = None,
         as_of: int | None = None,
-        zone: str | None = None,
         news_since: int | None = None,
         most: int | None = None,
     ) -> Figures:
@@ -266,18 +259,18 @@ class Published:
         end = self.first_tick + steps if until is None else min(until, self.first_tick + steps)
         if first >= end:
             return no_figures(self._width)
-        level = self._level(per, zone)
+        level = self._level(per)
         if level is not None and self.kept:
             first = max(first, self.kept[level])
         begin = first - self.first_tick
         slots = (
             self._blocks(level, steps, begin, most)
             if level is not None
-            else self._slots(per, zone, steps, begin, most)
+            else self._slots(per, steps, begin, most)
         )
         slots = slots.beginning_in(begin, end - self.first_tick).chosen(slice(most))
         if news_since is not None:
-            slots = slots.chosen(self._settled(level, slots.ends) > news_since - self.first_tick)
+            slots = slots.chosen(slots.ends + self._settling > news_since - self.first_tick)
         figures = (
             self._windows(slots, steps) if level is None else self._of_level(level, slots, steps)
         )
@@ -285,23 +278,20 @@ class Published:
             return figures
         return figures.chosen(figures.published > self.description.ticks.start_seconds(news_since))
 
-    def _settled(self, level: int | None, ends: Numbers) -> Numbers:
-        """After which step nothing of slots with these ends can become public any more: shares of
-        ties change with the largest block."""
-        mechanism, calendar = self.description.mechanism, self.calendar
-        if not isinstance(mechanism, Blocks) or calendar is None:
-            return ends + self._delay
-        if level is not None and not self.voids:
-            return ends + mechanism.levels[level].stages[-1].lag
-        largest = len(mechanism.levels) - 1
-        blocks: Numbers = calendar.end(largest, ends)
-        return blocks + mechanism.levels[largest].stages[-1].lag
+    @property
+    def _settling(self) -> int:
+        """So many steps after a slot nothing of it can become public any more: shares of ties
+        change with the largest block, which may be a long month."""
+        mechanism = self.description.mechanism
+        if not isinstance(mechanism, Blocks):
+            return self._delay
+        return mechanism.levels[-1].stages[-1].lag + 2 * mechanism.levels[-1].length
 
-    def check_per(self, per: str, *, zone: str | None = None) -> None:
+    def check_per(self, per: str) -> None:
         """Refuse a length of slots that figures cannot give."""
         require_sum(self.description, per)
-        if per != TOTAL and self._level(per, zone) is None:
-            self._slots(per, zone, self.steps)
+        if per != TOTAL and self._level(per) is None:
+            self._slots(per, self.steps)
 
     def totals(
         self,
@@ -351,13 +341,13 @@ class Published:
         """The count of the slot of the length ``per`` that is not over yet: so far today for
         ``1d``."""
         require_sum(self.description, per)
-        steps, level = self._steps(as_of), self._level(per, None)
+        steps, level = self._steps(as_of), self._level(per)
         open_too = steps + 1  # the tick that is open is in the slot, and not counted
         if level is not None and self.calendar is not None:
             slots = self._blocks(level, open_too, self.calendar.frontier(level, steps))
         else:
             first = steps - self._delay - 8 * self._nominal(per)
-            slots = self._slots(per, None, open_too, max(0, first))
+            slots = self._slots(per, open_too, max(0, first))
         slots = slots.chosen(slice(-1, None))
         ends = np.minimum(slots.ends, steps - self._delay)
         return self._windows(replace(slots, ends=ends, partial=np.ones_like(slots.partial)), steps)
@@ -533,14 +523,12 @@ class Published:
         """About how many ticks a slot of a length has."""
         return max(1, parse_duration(per, name="per") // self.description.ticks.tick_seconds)
 
-    def _slots(
-        self, per: str, zone: str | None, steps: int, first: int = 0, most: int | None = None
-    ) -> _Slots:
+    def _slots(self, per: str, steps: int, first: int = 0, most: int | None = None) -> _Slots:
         """The slots of a length that begin at a position or later, as far as they are public (of
         running totals with a delay, as far as they are shown); if that is enough, at least ``most``
         of them."""
         ticks, nothing = self.description.ticks, np.zeros(0, dtype=np.int64)
-        calendar = WindowCalendar(per=per, zone=zone or ticks.zone)
+        calendar = WindowCalendar(per=per, zone=ticks.zone)
         begin, last = self.first_tick, self.first_tick + steps - self._delay - 1
         if first:
             moment = ticks.start_seconds(self.first_tick + first)
@@ -576,13 +564,9 @@ class Published:
         if begin >= stop:
             return self._between(np.zeros(0, dtype=np.int64), np.zeros(0, dtype=np.int64))
         ends = calendar.edges(level, begin, stop)
-        last = calendar.end(level, stop)
-        begins = np.concatenate([[begin], ends])
-        if last == stop:  # no block is open
-            begins = begins[:-1]
-        else:
-            ends = np.append(ends, last)
-        slots = self._between(begins, ends)
+        if calendar.end(level, stop) > stop:  # a block is open
+            ends = np.append(ends, calendar.end(level, stop))
+        slots = self._between(np.append(begin, ends[:-1]), ends)
         return replace(slots, ends=np.minimum(ends, steps), partial=ends > steps)
 
     def _between(self, begins: Numbers, ends: Numbers) -> _Slots:
@@ -599,11 +583,10 @@ class Published:
         mechanism = self.description.mechanism
         return 0 if isinstance(mechanism, Blocks) else mechanism.schedule.delay
 
-    def _level(self, per: str, zone: str | None) -> int | None:
+    def _level(self, per: str) -> int | None:
         """The level whose blocks are the slots of a length, if there is one."""
-        own = self.description.ticks.zone
         levels = self.description.levels
-        return levels.index(per) if per in levels and zone in (None, own) else None
+        return levels.index(per) if per in levels else None
 
     # Figures of a level
     # --------------------------------------------------------------------------------------------

@@ -106,19 +106,15 @@ class Reader:
             kept=status.kept,
         )
 
-    def frame(
-        self, name: str, *, per: str | None = None, zone: str | None = None
-    ) -> polars.DataFrame:
+    def frame(self, name: str, *, per: str | None = None) -> polars.DataFrame:
         """What a stream has published as a data frame of polars, with real timestamps in the
         stream's zone. See :func:`fadecount.streams.export.published_tables` for ``per`` and the
         columns."""
         from fadecount.streams.export import joined_table, published_tables, to_frame
 
         published = self.stream(name)
-        tables = published_tables(published, per=per, zone=zone)
-        frame: polars.DataFrame = to_frame(
-            joined_table(tables), zone or published.description.ticks.zone
-        )
+        tables = published_tables(published, per=per)
+        frame: polars.DataFrame = to_frame(joined_table(tables), published.description.ticks.zone)
         return frame
 
     def deleted(self) -> list[tuple[str, int, int]]:

@@ -64,10 +64,9 @@ def first_ticks_to_keep(status: Status) -> tuple[int, ...]:
         return now
     limit = ticks.start_seconds(last + 1) - status.retain_seconds
     cut = min(last, max(first, ticks.first_from(limit)))
-    pace = _pace(status)
     mechanism, calendar = status.description.mechanism, status.calendar
     if not isinstance(mechanism, Blocks) or calendar is None:
-        return (cut,) if cut - now[0] >= pace else now
+        return (max(cut, now[0]),)
     cuts = []
     hidden = status.description.hidden
     for level, kept in enumerate(now):
@@ -82,7 +81,7 @@ def first_ticks_to_keep(status: Status) -> tuple[int, ...]:
                 if void == level + 1 and end <= wanted and _stands_for(status, void, end):
                     wanted = calendar.frontier(level + 1, end - 1)
             wanted += first
-        cuts.append(wanted if wanted - kept >= pace else kept)
+        cuts.append(max(wanted, kept))
     return tuple(cuts)
 
 
@@ -181,18 +180,12 @@ def _from(rows: FigureRows, tick: int, status: Status) -> FigureRows:
 def rest(database: Database, status: Status) -> None:
     """There is nothing to do for a stream until so many ticks are published that figures can be
     removed or joined again."""
-    pause = FRESH_BLOCKS
-    if status.retain_seconds is not None:
-        pause = min(pause, _pace(status))
+    pause, seconds = FRESH_BLOCKS, status.retain_seconds
+    if seconds is not None:
+        pause = min(pause, max(1, seconds // status.description.ticks.tick_seconds // _STEPS))
     database.change(
         "UPDATE streams SET upkeep_tick = published_tick + ? WHERE id = ?", (pause, status.id)
     )
-
-
-def _pace(status: Status) -> int:
-    """After how many ticks figures are removed again."""
-    seconds = status.retain_seconds or 0
-    return max(1, seconds // status.description.ticks.tick_seconds // _STEPS)
 
 
 def join_some(database: Database, status: Status) -> bool:
