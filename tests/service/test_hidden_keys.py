@@ -63,7 +63,7 @@ def test_undeclared_keys_are_taken_alike_and_appear(harness: Harness) -> None:
 def test_too_many_keys_stop_their_stream_only(
     harness: Harness, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(inputs, "FOLD_BYTES", 10)
+    monkeypatch.setattr(inputs, "JOIN_ENTRIES", 4)
     monkeypatch.setattr(write_routes, "HiddenKeys", partial(HiddenKeys, most=2))
     with harness.client() as client:
         client.create("pages", tick="1h", mechanism=DAYS, unit=UNIT, discovery=DISCOVERY)

@@ -84,13 +84,12 @@ def size_class(body: bytes) -> int:
 
 # The open day
 # ------------------------------------------------------------------------------------------------
-def hide(database: Database, seal: Seal, uid: str, stream: int, block: int, counts: Counts) -> int:
-    """Store hidden keys of the open day; returns the size of the row."""
+def hide(database: Database, seal: Seal, uid: str, stream: int, block: int, counts: Counts) -> None:
+    """Store hidden keys of the open day."""
     body = seal.close(packed(list(counts), _numbers(counts)), _about(uid, block))
     database.change(
         "INSERT INTO hidden (stream, block, body) VALUES (?, ?, ?)", (stream, block, body)
     )
-    return len(body)
 
 
 def take_hidden(

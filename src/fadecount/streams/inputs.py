@@ -44,6 +44,9 @@ ROWS_AT_ONCE = 1000
 FOLD_BYTES = 1 << 16
 """Accepted rows are added up into one when they are larger than this, and larger than that one."""
 
+JOIN_ENTRIES = 1000
+"""Rows of hidden keys are joined after so many entries, and more than an eighth of those before."""
+
 _ROW_BYTES = 100
 """Approximate size of a row without its body."""
 
@@ -115,9 +118,8 @@ class Intake:
         """The position of every declared key."""
         self._secret = read_secret(database, seal, status.uid, status.id)
         self._unfolded = 0
-        self._unjoined = 0
-        self._joined = FOLD_BYTES
-        """Sizes of the rows of hidden keys: those since they were joined, and of the joined one."""
+        self._unjoined, self._joined = 0, (0, 0)
+        """Entries since rows of hidden keys were joined; a block, and its entries until then."""
         self._full = False
 
     def _read_positions(self) -> dict[str, int]:
@@ -426,7 +428,7 @@ class Intake:
         assert hidden is not None
         taken = zip(keys, times, strict=True)
         counts = Counter(key for key, number in taken if isinstance(key, str) and number)
-        self.store_hidden(block, self._sampled(block, counts))
+        self.store_hidden(block, self._sampled(block, counts), len(keys))
         other = -1 if hidden.other is None else self.positions[hidden.other]
         return [other if isinstance(key, str) else key for key in keys]
 
@@ -436,13 +438,16 @@ class Intake:
             return counts
         return hidden.sampled(counts, self._block_key(block))
 
-    def store_hidden(self, block: int, counts: Counts) -> None:
+    def store_hidden(self, block: int, counts: Counts, entries: int = 0) -> None:
         """Store how many more persons brought which hidden keys, in a transaction. From time to
-        time the rows of the day are joined: their number depends on requests, their size on
-        keys."""
-        place = (self._database, self._seal, self._uid, self._id)
-        self._unjoined += hide(*place, block, counts)
-        if self._unjoined > self._joined:
+        time the rows of the day are joined: after so many ``entries``, whatever their keys are, or
+        a pause would tell how many keys are hidden."""
+        hide(self._database, self._seal, self._uid, self._id, block, counts)
+        before = self._joined[1] if self._joined[0] == block else 0
+        self._joined = block, before
+        self._unjoined += 1 + entries
+        if self._unjoined > max(JOIN_ENTRIES, before // 8):
+            self._joined = block, before + self._unjoined
             self._join_hidden(block)
 
     def _join_hidden(self, block: int, without: Iterable[str] = ()) -> None:
@@ -454,7 +459,8 @@ class Intake:
             joined.pop(key, None)
         # what brings one key too many is stored; then everything is refused, whatever its key is
         self._full = len(joined) > hidden.most
-        self._unjoined, self._joined = 0, max(FOLD_BYTES, hide(*place, block, joined))
+        self._unjoined = 0
+        hide(*place, block, joined)
 
     def _capped(
         self, block: int, persons: Sequence[bytes], keys: Sequence[Key], times: Sequence[int]
