@@ -111,6 +111,9 @@ def run(arguments: argparse.Namespace) -> int:
     for what, path in (("plan saved as", arguments.save), ("picture in", arguments.plot)):
         if path:
             print(f"{what} {path}")
+    refused = unit_of(made.request).refused_by_spark(chosen.mechanism)
+    if arguments.save and refused is not None:
+        print(f"not for Spark: {NOT_ON_SPARK[refused]}; run and serve take it")
     return 0
 
 
@@ -245,6 +248,10 @@ def steps_or_duration(text: str) -> int | str:
 
 
 WIDTH = 80
+NOT_ON_SPARK = {
+    "mechanism": "it publishes figures of blocks, not running totals",
+    "unit": "it counts events, not amounts",
+}
 
 
 def plan_table(made: Plan, chosen: Option) -> str:

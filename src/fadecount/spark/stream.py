@@ -64,10 +64,11 @@ class Stream:
     planned: PlannedUnit | None = None
 
     def __post_init__(self) -> None:
-        if not isinstance(self.mechanism, Blocks):
+        refused = self.unit.refused_by_spark(self.mechanism)
+        if refused == "mechanism":
             remedy = "figures on Spark are those of blocks"
             raise bad_parameter("mechanism", self.mechanism, "fadecount.Blocks", remedy)
-        if bool(self.person) != (self.unit.of == "person") or self.unit.amount != 1:
+        if bool(self.person) != (self.unit.of == "person") or refused == "unit":
             remedy = "give Unit(of='person', events=3, per='1d') and person, or neither"
             bound = "one of persons, without amounts, where there is a column of persons"
             raise bad_parameter("unit", self.unit.text, bound, remedy)

@@ -14,7 +14,7 @@ from numpy.typing import NDArray
 from fadecount.checks import require_integer
 from fadecount.durations import BlockLength
 from fadecount.errors import ParameterError, bad_parameter
-from fadecount.mechanisms import Mechanism
+from fadecount.mechanisms import Blocks, Mechanism
 from fadecount.mechanisms.base import LARGEST_KEYS, LARGEST_SENSITIVITY
 from fadecount.mechanisms.plan_file import PlannedUnit
 from fadecount.streams.ticks import Ticks
@@ -161,6 +161,13 @@ class Unit:
                 "unit", self.text, f"at most the plan's, {wanted.text}", "plan again for this one"
             )
         return promise
+
+    def refused_by_spark(self, mechanism: object) -> Literal["mechanism", "unit"] | None:
+        """What of a promise for this unit Spark cannot publish; None if it can. Every other door
+        takes whatever a plan offers."""
+        if not isinstance(mechanism, Blocks):
+            return "mechanism"
+        return "unit" if self.amount != 1 else None
 
     def takes(
         self,
