@@ -409,3 +409,16 @@ def test_several_files_are_counted_as_one(tmp_path: Path) -> None:
         " and intervals cover the noise only",
     ]
     assert list(read_file([], chosen)) == []
+
+
+def test_rows_of_persons_who_count_already_make_no_figure_of_persons_too_low(
+    tmp_path: Path,
+) -> None:
+    path = written(tmp_path, "time,who\n0,ann\n60,ann\n0,bob\n0,\n")
+    reading = read_file(path, options(time_unit="s", person="who", person_per="1d"))
+    assert [batch.counts.tolist() for batch in reading] == [[2]]
+    assert reading.report.consequences(options(person="who", person_per="1d").unit) == [
+        "1 row of persons who count already",
+        "all in all 1 row (25 % of those in the range) do not count: at most that many persons are"
+        " missing, and intervals cover the noise only",
+    ]

@@ -194,7 +194,7 @@ def _check(arguments: argparse.Namespace, options: SourceOptions) -> int:
         until=arguments.until,
         gate=_gate(arguments),
     )
-    for line in (*report.lines(), *report.consequences()):
+    for line in (*report.lines(), *report.consequences(options.unit)):
         print(line)
     for file in arguments.inputs:
         try:
@@ -276,7 +276,7 @@ def _release(arguments: argparse.Namespace, under_way: Run, how: dict[str, Any])
                     writer.write(table)
     finally:
         signal.signal(signal.SIGINT, before)
-    for line in (*under_way.report.lines(), *under_way.report.consequences()):
+    for line in (*under_way.report.lines(), *under_way.report.consequences(under_way.options.unit)):
         _say(line)
     if under_way.shows_range:
         _say(

@@ -39,6 +39,7 @@ from fadecount.sources.visits import log_parser
 from fadecount.streams.discovery import Counts
 from fadecount.streams.hidden import add_counts
 from fadecount.streams.inputs import Key, Noted, person_digest
+from fadecount.streams.unit import ONE_EVENT, Unit
 
 if TYPE_CHECKING:
     import pandas
@@ -107,21 +108,30 @@ class SourceReport:
         order = sorted(self.skipped.items(), key=lambda each: (-each[1], each[0]))
         return [f"{_rows(count)} left out: {reason.text}" for reason, count in order]
 
-    def consequences(self) -> list[str]:
+    def consequences(self, unit: Unit = ONE_EVENT) -> list[str]:
         """What else does not count in full, and by how much the figures are too low for all that:
-        intervals cover the noise only."""
-        lines = []
-        if self.rows_dropped:
+        intervals cover the noise only. Distinct persons lose less: a person may have other rows,
+        and those beyond the cap are of persons who count already."""
+        lines, persons = [], unit.distinct_per is not None
+        if self.rows_dropped and persons:
+            where = "" if unit.keys == 1 else f", or under {unit.keys} other keys"
+            lines.append(f"{_rows(self.rows_dropped)} of persons who count already{where}")
+        elif self.rows_dropped:
             lines.append(f"{_rows(self.rows_dropped)} left out: beyond the cap of their person")
         if self.rows_cut:
             lines.append(f"{_rows(self.rows_cut)} counted with the largest amount: sums are lower")
         elsewhere = sum(self.skipped[reason] for reason in OUTSIDE if reason != Reason.LATE)
-        missing = self.rows_skipped - elsewhere + self.rows_dropped
+        missing = self.rows_skipped - elsewhere + (0 if persons else self.rows_dropped)
         if missing:
+            low = (
+                "at most that many persons are missing"
+                if persons
+                else "figures are that much too low"
+            )
             share = 100.0 * missing / (self.rows_read - elsewhere)
             lines.append(
                 f"all in all {_rows(missing)} ({share:.3g} % of those in the range) do not count:"
-                " figures are that much too low, and intervals cover the noise only"
+                f" {low}, and intervals cover the noise only"
             )
         return lines
 
