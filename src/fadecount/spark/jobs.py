@@ -187,6 +187,8 @@ def _figures_of(ledger: Ledger, commit: Commit, after: int, until: int) -> DataF
     rows = ledger.counts(commit).where(
         f"position is null or position >= {first}L and position < {until}L"
     )
-    cells = ledger.number_of_keys * (until - first + sum(len(each.ends) for each in wanted))
-    tasks = [] if stream.discovery else [1 + cells // _CELLS_PER_TASK]
-    return rows.repartition(*tasks, "key").mapInArrow(task.__call__, FIGURES)
+    ranges = sum(len(each.ends) for each in wanted), until - first
+    by_output, by_input = (ledger.number_of_keys * each // _CELLS_PER_TASK for each in ranges)
+    usual = int(ledger.spark.conf.get("spark.sql.shuffle.partitions") or 200)
+    tasks = 1 + max(by_output, min(by_input, usual), usual if stream.discovery else 0)
+    return rows.repartition(tasks, "key").mapInArrow(task.__call__, FIGURES)
