@@ -80,9 +80,9 @@ MUTANTS = (
     ),
     Mutant(
         "an own schedule draws anew at every step",
-        "counters/interval_path.py",
-        "            kept[number] if number in kept else self._draw(number)",
-        "            self._draw(number)",
+        PATH,
+        "            kept[number] if number in kept else self._draw(",
+        "            self._draw(",
         ("tests/counters/test_own_schedules.py",),
     ),
     Mutant(
@@ -311,8 +311,8 @@ MUTANTS = (
     Mutant(
         "keys of a Gaussian unit forgotten",
         "mechanisms/gaussian.py",
-        "math.sqrt(keys * histories)",
-        "math.sqrt(histories)",
+        "math.sqrt(copies)",
+        "math.sqrt(1)",
         GAUSSIAN,
     ),
     Mutant(

@@ -166,6 +166,16 @@ def test_many_counts_are_single_ones(mechanism: fc.Gaussian, factor: float) -> N
         assert np.array_equal(outputs[:, :4], narrow.extend(np.ones((steps, 4), dtype=np.int64)))
 
 
+@pytest.mark.parametrize("factor", [30.0, 1e4])
+def test_memories_beyond_their_limits(factor: float) -> None:
+    """Noise of 90 standard deviations: the products fit, and the sums pass 32 deviations."""
+    for mechanism in MECHANISMS:
+        counter = counter_with(mechanism, factor, 3)
+        with pytest.raises(SumOverflowError, match="start a new counter"):
+            counter.extend(np.ones((200, 3), dtype=np.int64))
+        assert counter.time == 0
+
+
 def test_a_product_beyond_64_bits() -> None:
     for factor in (1e5, 1e9):
         counter = counter_with(FRACTIONS, factor, 1100)

@@ -12,9 +12,8 @@ from numpy.typing import ArrayLike, NDArray
 
 from fadecount.checks import require_integer
 from fadecount.counters.inputs import LARGEST_SUM, Inputs
-from fadecount.counters.interval_path import IntervalPath
 from fadecount.counters.memory_path import MemoryPath
-from fadecount.counters.path import NoisePath
+from fadecount.counters.path import IntervalPath, NoisePath
 from fadecount.counters.state import Parts, SavedState, check_parts, damaged
 from fadecount.errors import HorizonError, ParameterError, bad_parameter
 from fadecount.mechanisms import Blocks, Figure, IntervalSchedule, Mechanism

@@ -17,13 +17,13 @@ from __future__ import annotations
 import math
 from collections.abc import Callable
 from dataclasses import dataclass
-from functools import lru_cache, partial
+from functools import lru_cache
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
-from fadecount.mechanisms import CARRY, Schedule, scale_of
+from fadecount.mechanisms import CARRY, IntervalSchedule, Schedule, scale_of
 from fadecount.noise import DiscreteLaplace, NoiseSource
 
 _BLOCK = 1 << 18
@@ -46,9 +46,7 @@ class NoisePath:
         self._place = schedule.place
         self._source = source
         self._width = width
-        self._draw: Callable[[DiscreteLaplace, int, int, int], Any] = (
-            source.one if width is None else partial(row_of, source, width)
-        )
+        self._draw = drawing(source, width)
         self.shown = 0
         self._tails: list[Any] = [self._zero]
 
@@ -198,13 +196,57 @@ class NoisePath:
         return [self._draw(self._plan.carry, CARRY, round_number, 0)]
 
 
-def row_of(
-    source: NoiseSource, width: int, law: DiscreteLaplace, level: int, round_number: int, node: int
-) -> NDArray[np.int64]:
-    """One variable for each count, as ``NoiseSource.one`` is for a single count."""
-    row: NDArray[np.int64] = source.many(
-        law, level, range(round_number, round_number + 1), range(node, node + 1), width
-    )[0, 0]
+class IntervalPath:
+    """The noise of a schedule of one's own: one variable for each interval that holds the step.
+
+    ``tails`` are the variables of the intervals that hold the last step, in the order of the
+    schedule. All changes are made at the end of a call: a call that fails changes nothing.
+    """
+
+    __slots__ = ("_draw", "_laws", "_schedule", "shown", "tails")
+
+    def __init__(
+        self, schedule: IntervalSchedule, source: NoiseSource, *, width: int | None
+    ) -> None:
+        self._schedule, self._draw = schedule, drawing(source, width)
+        self._laws = [law for budget in schedule.budgets if (law := law_of(budget)) is not None]
+        self.shown = 0
+        self.tails: list[Any] = []
+
+    def step(self) -> Any:
+        """The noise of the next step: an int, or an array over the counts."""
+        tails = self._next(self.shown, self.tails)
+        self.shown, self.tails = self.shown + 1, tails
+        return sum(tails)
+
+    def add_to(self, sums: NDArray[np.int64]) -> None:
+        """Add the noise of the next ``len(sums)`` steps."""
+        shown, tails = self.shown, self.tails
+        for row in range(len(sums)):
+            tails = self._next(shown + row, tails)
+            sums[row] += sum(tails)
+        self.shown, self.tails = shown + len(sums), tails
+
+    def _next(self, shown: int, tails: list[Any]) -> list[Any]:
+        """The variables of the step after ``shown``: kept where they are in use already."""
+        kept = dict(zip(self._schedule.in_use(shown), tails, strict=True))
+        return [
+            kept[number] if number in kept else self._draw(self._laws[number], number, 0, 0)
+            for number in self._schedule.in_use(shown + 1)
+        ]
+
+
+def drawing(
+    source: NoiseSource, width: int | None
+) -> Callable[[DiscreteLaplace, int, int, int], Any]:
+    """Gives a variable by its name: an int, or a row of ``width`` of them."""
+    if width is None:
+        return source.one
+
+    def row(law: DiscreteLaplace, level: int, round_number: int, node: int) -> Any:
+        rounds, nodes = range(round_number, round_number + 1), range(node, node + 1)
+        return source.many(law, level, rounds, nodes, width)[0, 0]
+
     return row
 
 

@@ -25,7 +25,7 @@ from numpy.typing import NDArray
 
 from fadecount.checks import LONGEST, require_integer
 from fadecount.counters.inputs import LARGEST_SUM
-from fadecount.counters.path import law_of
+from fadecount.counters.path import drawing, law_of
 from fadecount.errors import SavedStateError
 from fadecount.mechanisms import CARRY, Blocks, Intervals, IntervalSchedule, Mechanism
 from fadecount.noise import NoiseSource, SystemNoise
@@ -191,13 +191,11 @@ def _new_tails(mechanism: Mechanism, time: int, width: int, source: NoiseSource)
         return [np.zeros(width, dtype=np.int64) for _ in range(schedule.rows(shown))]
     round_number, clock = schedule.place(shown) if shown else (0, 0)
 
-    def draw(budget: float, level: int, node: int) -> Row:
+    def draw(budget: float, level: int, node: int) -> Any:
         law = law_of(budget)
         if law is None:
             return np.zeros(width, dtype=np.int64)
-        rounds, nodes = range(round_number, round_number + 1), range(node, node + 1)
-        row: Row = source.many(law, level, rounds, nodes, width)[0, 0]
-        return row
+        return drawing(source, width)(law, level, round_number, node)
 
     if isinstance(schedule, IntervalSchedule):
         return [draw(schedule.budgets[each], each, 0) for each in schedule.in_use(shown)]

@@ -162,8 +162,15 @@ class Mechanism(ABC):
         :mod:`fadecount.streams.forks`). Guarantees: an upper bound, rounded up once; equal to
         :meth:`loss` for one history, one key and a sensitivity of 1.
         """
-        losses, times = np.unique(self.loss(age), return_counts=True)
-        factor = units * sensitivity * keys * histories
+        return self._composed_loss(
+            np.asarray(require_age(age)), units, sensitivity, keys * histories
+        )
+
+    def _composed_loss(self, ages: Steps, units: int, sensitivity: int, copies: int) -> Loss:
+        """The loss of so many units of each age, under copies of the mechanism with their own
+        noise."""
+        losses, times = np.unique(np.asarray(self._worst_loss(ages)), return_counts=True)
+        factor = units * sensitivity * copies
         return Loss.together(
             (Loss(loss), count * factor)
             for loss, count in zip(losses.tolist(), times.tolist(), strict=True)

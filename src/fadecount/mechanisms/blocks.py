@@ -266,20 +266,12 @@ class Blocks(Mechanism):
         distinct, times = np.unique(places[places <= now], return_counts=True)
         return _total(self._position_millionths(distinct, now - distinct), times) / MILLION
 
-    def composed_loss(
-        self,
-        age: ArrayLike,
-        *,
-        units: int = 1,
-        sensitivity: int = 1,
-        keys: int = 1,
-        histories: int = 1,
+    def _composed_loss(
+        self, ages: NDArray[np.int64], units: int, sensitivity: int, copies: int
     ) -> Loss:
-        """The loss of one person with so many ``units`` of each age; see
-        :meth:`Mechanism.composed_loss`. Sums are exact."""
-        losses, times = np.unique(self.loss_millionths(age), return_counts=True)
-        factor = units * sensitivity * keys * histories
-        return Loss(_total(losses, times) * factor / MILLION)
+        """The exact sum."""
+        losses, times = np.unique(self.loss_millionths(ages), return_counts=True)
+        return Loss(_total(losses, times) * units * sensitivity * copies / MILLION)
 
     def loss_steps(self, tick_seconds: float | None = None) -> list[tuple[int, str]]:
         """The ages at which the loss grows, each with what is published then; lengths are those of

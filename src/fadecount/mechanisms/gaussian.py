@@ -145,26 +145,12 @@ class Gaussian(Mechanism):
                 return found
             found = found.scaled(1.0 / (worst * (1.0 + 1e-9)))
 
-    def composed_loss(
-        self,
-        age: ArrayLike,
-        *,
-        units: int = 1,
-        sensitivity: int = 1,
-        keys: int = 1,
-        histories: int = 1,
-    ) -> Loss:
-        """The loss at an age of a unit that changes up to ``keys`` counts by up to ``sensitivity``
-        each, after ``histories``.
-
-        With several ages, of one person with so many ``units`` of each age: their ``mu`` add up.
-        ``mu`` grows in proportion to the sensitivity, and with the square roots of the numbers of
-        keys and of histories: squares of ``mu`` add up, because keys have independent noise, and
-        histories share the noise drawn before they diverged and have their own after it
-        (docs/gaussian.md).
-        """
-        ages = require_age(age)
-        mu = float(np.sum(self._mu(ages, float(sensitivity)))) * units * math.sqrt(keys * histories)
+    def _composed_loss(self, ages: Steps, units: int, sensitivity: int, copies: int) -> Loss:
+        """The ``mu`` of units add up. Each grows in proportion to the sensitivity, and with the
+        square root of the number of copies: squares of ``mu`` add up, because keys have independent
+        noise, and histories share the noise drawn before they diverged and have their own after it
+        (docs/gaussian.md)."""
+        mu = float(np.sum(self._mu(ages, float(sensitivity)))) * units * math.sqrt(copies)
         return Loss(mu * _UP, self.delta)
 
     # Privacy

@@ -68,8 +68,6 @@ def wish_for(
     horizon: int,
     tick_seconds: float | None = None,
     figures: Mapping[int, float] | None = None,
-    *,
-    ties: bool = True,
 ) -> Wish:
     """The wish for figures by their length in steps; by default, for a total with readable hours
     and days, which become levels, if the tick is a part of them, and else for the total alone. With
@@ -85,7 +83,7 @@ def wish_for(
         least = min(figures, default=1)
         lengths.update(each for each in range(1, min(least, 1 << 16)) if least % each == 0)
         lengths.update(least * each for each in plain_lengths(max(1, horizon // least)))
-    return Wish(lengths=tuple(sorted(lengths)), figures=figures, kept=tuple(kept), ties=ties)
+    return Wish(lengths=tuple(sorted(lengths)), figures=figures, kept=tuple(kept))
 
 
 def in_steps(

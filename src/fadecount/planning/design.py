@@ -25,7 +25,6 @@ def design(
     delta: None = None,
     figures: Mapping[int, float] | None = None,
     tick_seconds: float | None = None,
-    ties: bool = True,
 ) -> Blocks | Gradual: ...
 @overload
 def design(
@@ -37,7 +36,6 @@ def design(
     delta: float,
     figures: None = None,
     tick_seconds: float | None = None,
-    ties: bool = True,
 ) -> Gaussian: ...
 def design(
     targets: Mapping[int, float],
@@ -48,7 +46,6 @@ def design(
     delta: float | None = None,
     figures: Mapping[int, float] | None = None,
     tick_seconds: float | None = None,
-    ties: bool = True,
 ) -> Blocks | Gradual | Gaussian:
     """The mechanism with the least error over the horizon that the search finds, and a loss at or
     below every target: a block counter, or the paper's gradual one where that is better, which is
@@ -63,8 +60,7 @@ def design(
     ``tick_seconds``, the length of a step, levels have lengths of the calendar, which a stream can
     publish, and hours and days are among them; the total is within a few per cent of the best.
     ``figures`` says otherwise: it maps lengths in steps to the weight of the variance of their
-    figures beside that of the total; ``{}`` is for the total alone. Without ``ties`` no
-    differences are announced.
+    figures beside that of the total; ``{}`` is for the total alone.
 
     Guarantees: the loss of the result, computed exactly, is at or below the target at every age
     from 0 to the horizon. What happens after the horizon is not part of the plan. The same call
@@ -85,7 +81,7 @@ def design(
     weights = read_figures(figures, read.horizon)
     if delta is not None:
         return gaussian_design_for(read, require_delta(delta))
-    blocks = blocks_for(read, wish_for(read.horizon, tick_seconds, weights, ties=ties))
+    blocks = blocks_for(read, wish_for(read.horizon, tick_seconds, weights))
     gradual = None if weights and blocks else best_gradual(read)
     made = [each for each in (blocks, gradual) if each is not None]
     if not made:
