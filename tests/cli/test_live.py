@@ -131,7 +131,7 @@ def test_a_silent_pipe_releases_its_ticks_and_is_interrupted(folder: Path) -> No
     error = process.stderr.read().splitlines()
     process.stdin.close()
     process.stderr.close()
-    assert error[1].startswith("fadecount: stopped; released up to ") and len(error) == 3
+    assert error[0].startswith("fadecount: stopped; released up to ") and len(error) == 2
 
 
 def test_following_needs_times(folder: Path, capsys: pytest.CaptureFixture[str]) -> None:
