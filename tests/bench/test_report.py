@@ -104,7 +104,6 @@ def test_counters_of_the_benchmark_do_what_they_say() -> None:
         False,
         True,
         True,
-        True,
         False,
     ]
     peers.textbook().work()
