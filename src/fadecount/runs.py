@@ -173,16 +173,9 @@ def run(
         discovery,
     )
     _check_hidden(options, stream.description.hidden)
-    first = stream.first_tick
-    if first is not None and begin not in (None, first):
-        raise bad_parameter(
-            "start",
-            ticks.shown(begin or 0),
-            f"{ticks.shown(first)}, where {name!r} began",
-            "leave it out",
-        )
+    _check_start(ticks, begin, stream.first_tick)
     if live:
-        options = replace(options, first_tick=first, end_tick=end)
+        options = replace(options, first_tick=stream.first_tick, end_tick=end)
         lines = cast("str | Path | BinaryIO", source)
         return _LiveRun(lines, options, stream, clock, finish=finish)
     options = replace(
@@ -213,7 +206,8 @@ def check(
     """
     begin, end, over = _asked(options, start, until, clock)
     _check_end(options.ticks, end, over)
-    if status is not None and status.last_tick is not None:
+    if status is not None:
+        _check_start(options.ticks, begin, status.first_tick)
         begin = status.last_tick + 1
     options = replace(
         options,
@@ -246,6 +240,13 @@ def _asked(
         for moment in (start, until)
     )
     return begin, end, options.ticks.at(clock())
+
+
+def _check_start(ticks: Ticks, begin: int | None, first: int | None) -> None:
+    """Refuse another start than that of the stream, if it has one."""
+    if begin is not None and first is not None and begin != first:
+        bound = f"{ticks.shown(first)}, where the stream began"
+        raise bad_parameter("start", ticks.shown(begin), bound, "leave it out")
 
 
 def _check_end(ticks: Ticks, end: int | None, over: int) -> None:

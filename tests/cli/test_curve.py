@@ -26,6 +26,17 @@ def test_the_table_shows_human_time_and_fits_a_terminal(capsys: pytest.CaptureFi
     assert max(map(len, text.splitlines())) <= 80
 
 
+def test_the_table_says_whose_loss_it_is(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert "\nloss: privacy loss (ε) of one event\n" in said(capsys, *FADING)
+    saved = str(tmp_path / "plan.json")
+    words = ["plan", "--tick", "1h", "--loss", "30d=4", "--per-person", "4/day", "--save", saved]
+    said(capsys, *words)
+    text = said(capsys, "curve", "--plan", saved, "--tick", "1h")
+    assert "(ε) of one event; the plan's unit is larger: see streams curve\n" in text
+
+
 def test_without_a_tick_ages_are_powers_of_ten(capsys: pytest.CaptureFixture[str]) -> None:
     lines = [line.split() for line in said(capsys, *FADING).splitlines()]
     assert ["1,000", "1.0000"] in lines

@@ -95,11 +95,15 @@ def test_newer_data_continue_and_released_ticks_are_left_alone(
 ) -> None:
     assert main(["run", "first.csv", *STORED, "--output", "one.csv"]) == 0
     capsys.readouterr()
+    with (folder / "first.csv").open("a") as file:
+        file.write("no time,home\n")
     assert main(["run", "first.csv", *STORED, "--output", "again.csv"]) == 0
-    assert (
-        "600 rows left out: the time is before the first tick that is counted"
-        in capsys.readouterr().err
-    )
+    said = capsys.readouterr().err
+    assert "600 rows left out: the time is before the first tick that is counted" in said
+    assert "nothing was released, and no published figure changes" in said
+    assert "too low" not in said, "no figure of this run is"
+    assert main(["run", "first.csv", *STORED, "--check"]) == 0
+    assert "too low" not in capsys.readouterr().out
     assert not (folder / "again.csv").exists(), "nothing is released again"
     write_events(folder / "grown.csv", 0, 900)
     assert main(["run", "grown.csv", *STORED, "--output", "two.jsonl"]) == 0
@@ -338,7 +342,10 @@ def test_a_stream_keeps_its_start(folder: Path, capsys: pytest.CaptureFixture[st
         main(["run", "second.csv", *STORED, "--start", "2026-03-01T01:00", "--output", "three.csv"])
         == 1
     )
-    assert "start must be 2026-03-01T00:00:00Z, where 'pages' began" in capsys.readouterr().err
+    refusal = "start must be 2026-03-01T00:00:00Z, where the stream began"
+    assert refusal in capsys.readouterr().err
+    assert main(["run", "second.csv", *STORED, "--start", "2026-03-01T01:00", "--check"]) == 1
+    assert refusal in capsys.readouterr().err
 
 
 def test_a_range_of_too_many_ticks_is_taken_for_a_wrong_time(

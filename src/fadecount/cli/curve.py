@@ -29,7 +29,7 @@ from fadecount.cli._options import (
     tick_seconds_from,
 )
 from fadecount.cli._output import age_name, json_text, lines_of, shown_ages
-from fadecount.mechanisms import read_discovery
+from fadecount.mechanisms import read_discovery, read_planned_unit
 from fadecount.rounding import rounded_up, shown_loss
 
 
@@ -87,7 +87,10 @@ def run(arguments: argparse.Namespace) -> int:
         pairs = zip(lines.splitlines(), shown, strict=True)
         lines = "\n".join(f"{line}  {cause}".rstrip() for line, cause in pairs)
     print(textwrap.fill(str(mechanism), 88))
-    print(f"typical error over {max(1, oldest):,} steps: {error:,.3g}\n\n{lines}")
+    print(f"typical error over {max(1, oldest):,} steps: {error:,.3g}")
+    larger = arguments.plan is not None and read_planned_unit(arguments.plan) is not None
+    more = "; the plan's unit is larger: see streams curve" if larger else ""
+    print(f"loss: privacy loss (ε) of one event{more}\n\n{lines}")
     if isinstance(mechanism, fc.Gaussian):
         print(f"\nEach loss holds except with a chance of {mechanism.delta:g}.")
     if discovery is not None:

@@ -194,7 +194,8 @@ def _check(arguments: argparse.Namespace, options: SourceOptions) -> int:
         until=arguments.until,
         gate=_gate(arguments),
     )
-    for line in (*report.lines(), *report.consequences(options.unit)):
+    counts = bool(released) or refusal is not None
+    for line in (*report.lines(), *(report.consequences(options.unit) if counts else ())):
         print(line)
     for file in arguments.inputs:
         try:
@@ -276,8 +277,13 @@ def _release(arguments: argparse.Namespace, under_way: Run, how: dict[str, Any])
                     writer.write(table)
     finally:
         signal.signal(signal.SIGINT, before)
-    for line in (*under_way.report.lines(), *under_way.report.consequences(under_way.options.unit)):
+    for line in under_way.report.lines():
         _say(line)
+    if live or first is not None:
+        for line in under_way.report.consequences(under_way.options.unit):
+            _say(line)
+    else:
+        _say("nothing was released, and no published figure changes")
     if under_way.shows_range:
         _say(
             "the first and last tick show when the first and last events were; --start and --until"
