@@ -140,12 +140,11 @@ class BlockLength:
         noun = next(noun for noun, short in _NAMES if short == unit)
         return noun if count == "1" else _counted(int(count), noun)
 
-    @property
-    def longest_seconds(self) -> int:
-        """The most seconds that such a slot of the calendar has: a local day has up to 25 hours."""
-        if self.months:
-            return 31 * self.months * UNITS["d"] + UNITS["h"]
-        return self.seconds if self.seconds < UNITS["d"] else 25 * UNITS["h"]
+    def longest_seconds(self, zone: str) -> int:
+        """The most seconds that such a slot of the calendar has: a day has up to 25 hours where
+        clocks may change."""
+        most = self.seconds or 31 * self.months * UNITS["d"]
+        return most if most < UNITS["d"] or zone == "UTC" else most + UNITS["h"]
 
     @property
     def name(self) -> str:

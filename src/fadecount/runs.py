@@ -656,7 +656,7 @@ class Run(Iterator[Closed]):
         month and after a year."""
         description, loss = self.stream.description, self.stream.loss
         seconds = description.ticks.tick_seconds
-        by_day, span = description.unit.per != "tick", description.unit.span_seconds
+        by_day, span = description.unit.per != "tick", description.span_seconds
         ages = [
             -(-span // seconds),
             *(max(1, -(-UNITS[unit] // seconds)) for unit in ("mo", "y")),
@@ -734,7 +734,7 @@ class _HistoryRun(Run):
             return
         description, at = self.stream.description, wanted.start
         unit = description.unit
-        if unit.span_seconds // self.options.ticks.tick_seconds * width > LARGEST_DAY:
+        if description.span_seconds // self.options.ticks.tick_seconds * width > LARGEST_DAY:
             raise ParameterError(
                 f"ticks of a {unit.slot} times keys must be at most {LARGEST_DAY:,} where the unit"
                 f" is a person's {unit.slot}; choose longer ticks or fewer keys"

@@ -178,7 +178,7 @@ def _levels(description: Description, loss: StreamLoss) -> tuple[LevelInfo, ...]
     mechanism, seconds = description.mechanism, description.ticks.tick_seconds
     if not isinstance(mechanism, Blocks):
         return ()
-    span = -(-description.unit.span_seconds // seconds)
+    span = -(-description.span_seconds // seconds)
     return tuple(
         LevelInfo(
             per=per,

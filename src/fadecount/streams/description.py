@@ -128,6 +128,11 @@ class Description:
         )
 
     @property
+    def span_seconds(self) -> int:
+        """By how much a unit may be older than its latest event."""
+        return self.unit.span_seconds(self.ticks.zone)
+
+    @property
     def open_ticks(self) -> int:
         """So many ticks or more after the first tick of a unit's slot the last one ends the slot,
         whatever the rules of the zone will be: two offsets are less than two days apart."""

@@ -224,10 +224,9 @@ class Unit:
             return f"All that one person did within a tick, {age} ago"
         return f"One person's {self.slot} that began {age} ago"
 
-    @property
-    def span_seconds(self) -> int:
+    def span_seconds(self, zone: str) -> int:
         """By how much a unit may be older than its latest event: ages count from its start."""
-        return 0 if self.length is None else self.length.longest_seconds
+        return 0 if self.length is None else self.length.longest_seconds(zone)
 
     @property
     def covers(self) -> str:
