@@ -112,10 +112,11 @@ def past(
     *,
     keys: Sequence[str] = ("all",),
     tick: int = HOUR,
+    zone: str = "UTC",
     **more: Any,
 ) -> None:
     """Give a service that has not begun a stream with these counts, up to its clock."""
-    ticks = Ticks(tick_seconds=tick)
+    ticks = Ticks(tick_seconds=tick, zone=zone)
     first = ticks.at(harness.clock.now()) - len(counts)
     with open_store(harness.storage) as store:
         description = Description(name=name, mechanism=mechanism, ticks=ticks, **more)

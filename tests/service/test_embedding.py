@@ -39,6 +39,7 @@ def shown(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Harness]:
     hours = np.tile(PER_DAY // 24, (40 * 24 + 12, 1))
     past(harness, "example.org_visits", DAYS, hours, keys=("/", "/a & b", "/c", "/d"))
     past(harness, "new", DAYS, hours[:0, :1])
+    past(harness, "east", DAYS, hours[: 3 * 24, :1], zone="Asia/Dhaka")
     with harness:
         yield harness
 
@@ -85,6 +86,13 @@ def test_the_pictures_hold_the_same(shown: Harness) -> None:
     assert len(hours.findall(f"{SVG}rect")) == 31
 
 
+@pytest.mark.parametrize(("per", "last"), [("1d", "2023-11-14"), ("1h", "2023-11-15 17:00")])
+def test_a_chart_names_days_and_hours_of_the_place(shown: Harness, per: str, last: str) -> None:
+    # noon in UTC is 18:00 in Dhaka, where days begin at 18:00 of the day before in UTC
+    chart = parsed(shown.request("GET", f"/v1/streams/east/chart.svg?per={per}").body)
+    assert last in [text.text for text in chart.findall(f"{SVG}text")]
+
+
 def test_nothing_published_yet(shown: Harness) -> None:
     assert shown.request("GET", "/v1/streams/new/badge.json").json()["message"] == "soon"
     assert b"nothing published yet" in shown.request("GET", "/v1/streams/new/chart.svg").body
@@ -110,6 +118,7 @@ def test_the_top_list_says_what_cannot_be_told_apart(shown: Harness) -> None:
 def test_the_data_package_describes_its_files(shown: Harness) -> None:
     package = shown.request("GET", f"{STREAM}/datapackage.json").json()
     figures, promise = package["resources"]
+    assert package["profile"] == "data-package"  # a tabular one may hold nothing but tables
     text = shown.request("GET", f"{STREAM}/{figures['path']}").body.decode()
     rows = list(csv.DictReader(io.StringIO(text)))
     assert [field["name"] for field in figures["schema"]["fields"]] == list(rows[0])

@@ -37,6 +37,9 @@ SVG = "image/svg+xml"
 LONGEST_SHOWN = 3600
 """Seconds for which a badge or a chart may be kept, at most."""
 
+NARROW = " ,.:fijlrt"
+"""Letters of a badge that take 4 of its pixels; the others take 6.8."""
+
 BARS = 30
 MOST_ROWS = 50_000
 """Rows of a data package: those of the newest slots."""
@@ -145,7 +148,7 @@ def _badge(stream: PublicStream, query: ShownQuery, reader: Reader) -> Badge:
 def _badge_picture(stream: PublicStream, query: ShownQuery, reader: Reader) -> Tagged:
     badge = _badge(stream, query, reader)
     texts = (badge.label, badge.message)
-    left, right = (round(6.6 * len(text)) + 12 for text in texts)
+    left, right = (round(sum(4 if c in NARROW else 6.8 for c in text)) + 12 for text in texts)
     middles = (left / 2, left + right / 2)
     written = "".join(
         f'<text x="{middle}" y="14" textLength="{width - 12}" lengthAdjust="spacingAndGlyphs">'
@@ -200,9 +203,11 @@ def _chart(stream: PublicStream, query: ShownQuery, reader: Reader) -> Tagged:
         )
     title, words = f"{label} per {_LENGTHS.get(per, per)}", "nothing published yet"
     if count:
-        days = [stream.ticks.shown(stream.ticks.at(int(figures.starts[each]))) for each in (0, -1)]
-        length = 10 if per.endswith(("d", "w", "mo", "y")) else 16
-        first, last = (day[:length].replace("T", " ") for day in days)
+        zone = ZoneInfo(stream.ticks.zone)
+        form = "%Y-%m-%d" if per.endswith(("d", "w", "mo", "y")) else "%Y-%m-%d %H:%M"
+        first, last = (
+            f"{datetime.fromtimestamp(figures.starts[each], zone):{form}}" for each in (0, -1)
+        )
         begin = round(LEFT + (BARS - count) * step, 1)
         drawn.append(f'<text x="{begin}" y="{HEIGHT - 8}">{first if count > 12 else ""}</text>')
         drawn.append(f'<text x="{WIDTH - LEFT}" y="{HEIGHT - 8}" text-anchor="end">{last}</text>')
@@ -263,7 +268,7 @@ def _package(stream: PublicStream, _query: Any, _reader: Reader) -> Tagged:
     unit = stream.status.description.unit
     return tagged_json(
         {
-            "profile": "tabular-data-package",
+            "profile": "data-package",
             "name": stream.name.lower(),
             "title": f"Counts of {stream.name} with differential privacy",
             "description": f"The true value lies from low to high 95 % of the time ({unit.covers})."
