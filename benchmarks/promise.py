@@ -11,11 +11,12 @@ number that it cannot give is a dash. Gaussian noise keeps the promise at delta 
 
 - one draw a day: a histogram by day, with Laplace noise, an hour after midnight.
 - trees (Dwork et al. 2010; Chan et al. 2011; Hay et al. 2010, as OpenDP has them): every node once,
-  when it ends. *combined*: a node with its children (Honaker 2015, as TF Privacy has it).
+  when it ends. *combined*: a node with its children (Honaker 2015, as TF Privacy has it). *totals
+  only*: no node is published, so that an event loses its larger nodes later.
 - negative digits (Andersson, Pagh, Torkamani 2024): noise of a node may be subtracted too.
 - refresh: a new tree for every window, and the total of all earlier windows published again in each
-  (the paper's baseline). *one draw*: instead, one count of each day or month that is over, an hour
-  later. No budget is spent twice, so that the loss ends.
+  (the paper's baseline). *one draw*: instead, a tree with negative digits and one count of each day
+  or month that is over, an hour later. No budget is spent twice, so that the loss ends.
 - square root (Fichtenberger et al. 2022) and BLT (McMahan et al. 2024, optimised by jax-privacy
   where it is installed): Gaussian noise with memory.
 - the paper (Andersson et al. 2024): Algorithm 3, with the exact loss rather than its bound.
@@ -128,7 +129,8 @@ def one_draw() -> Row:
 # Trees
 # ------------------------------------------------------------------------------------------------
 def trees() -> Iterator[Row]:
-    """The best arity of each kind of tree. All levels cost at once, so one budget is split."""
+    """The best arity of each kind of tree. Where nodes are published, those of all levels may end
+    at once, so one budget is split."""
     kinds = {
         "tree": (False, False),
         "tree, combined with children": (True, False),
@@ -143,9 +145,11 @@ def trees() -> Iterator[Row]:
             )
             name = f"{kind} (arity {best.sizes[1]}{', an hour late' if late else ''})"
             yield _row(name, best.total(), best.window)
+    totals = min(map(Totals.of, ARITIES), key=lambda each: each.total())
+    yield _row(f"tree, totals only (arity {totals.arity})", totals.total(), totals.window)
 
 
-ARITIES = (2, 3, 4, 5, 6, 7, 8, 9, 10, 12, 16, 20, 24, 32)
+ARITIES = range(2, 33)
 
 
 @dataclass(frozen=True, slots=True)
@@ -217,6 +221,54 @@ class Tree:
                     if self.signed or stop >= begin:
                         least = min(least, one + other + abs(stop - begin) * variance)
         return float(least)
+
+
+@dataclass(frozen=True, slots=True)
+class Totals:
+    """Running totals of a tree, and nothing else: windows are differences of two totals."""
+
+    arity: int
+    height: int
+    variance: float
+
+    @classmethod
+    def of(cls, arity: int) -> Totals:
+        height = int(math.log(YEAR, arity) + 1e-9) + 1
+        budget = min(loss / nodes_lost(arity, age, height) for age, loss in PROMISE.items())
+        return cls(arity, height, variance_of(budget))
+
+    def total(self) -> float:
+        """The mean variance of the live total over the year."""
+        steps = np.arange(1, YEAR + 1, 13, dtype=np.int64)
+        parts = [each - self.arity * parent for each, parent in self._counts(steps)]
+        return float(np.sum(parts, axis=0).mean()) * self.variance
+
+    def window(self, start: int, end: int) -> float:
+        """The variance of the difference: nodes in both totals cancel."""
+        nodes = 0
+        for each, parent in self._counts(np.array([start, end], dtype=np.int64)):
+            digits = each - self.arity * parent
+            nodes += int(abs(digits[1] - digits[0]) if parent[0] == parent[1] else digits.sum())
+        return nodes * self.variance
+
+    def _counts(self, steps: Ints) -> Iterator[tuple[Ints, Ints]]:
+        """For each level, how many whole nodes, and whole nodes above them, the steps hold."""
+        for level in range(self.height):
+            above = steps // self.arity ** (level + 1)
+            yield steps // self.arity**level, above * (level + 1 < self.height)
+
+
+def nodes_lost(arity: int, age: int, height: int) -> int:
+    """The most nodes about an event that totals up to its age hold, which is the exact loss in
+    budgets of a node.
+
+    Each total brings one new node, the largest that ends there (theory, section 3). So a node that
+    is the last child is in no total. Of the others that hold an event, each ends at least one
+    smaller sibling later than the one below: the m-th ends 1 + arity + ... + arity**(m - 2) steps
+    after the event, at the earliest.
+    """
+    ends = [sum(arity**level for level in range(nodes)) for nodes in range(height)]
+    return sum(end <= age for end in ends)
 
 
 def renewed() -> Iterator[Row]:

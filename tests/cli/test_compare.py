@@ -183,3 +183,16 @@ def test_gaussian_noise_is_compared_with_its_delta(
     text = capsys.readouterr().out
     assert "Each loss holds except with a chance of 1e-09." in text
     assert "paper" not in text
+
+
+def test_no_crossing_is_named_after_the_last_step(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    steps = [(step, step, 0.4) for step in range(1, 97)]
+    own = fc.Intervals((*steps, *((first, first + 11, 0.2) for first in range(1, 97, 12))))
+    (tmp_path / "own.json").write_text(own.to_json(), encoding="utf-8")
+    words = ["compare", "--plan", str(tmp_path / "own.json"), "--window", "12", "--horizon", "96"]
+    assert main([*words, "--json"]) == 0
+    found = json.loads(capsys.readouterr().out)
+    assert found["crossing_age"] is None
+    assert "there is no age from which on fading loses less" in found["sentence"]

@@ -70,12 +70,13 @@ def test_the_tables_of_one_promise(tmp_path: Path, capsys: pytest.CaptureFixture
         for line in table
         if "jax-privacy" in line
     )
+    renewed = [("day", 15), ("month", 18)]
     names = [
         "blocks, for all",
         "one draw a day (an hour late; total of whole days)",
-        *(f"refresh by {period}, one draw each (arity 16)" for period in ("day", "month")),
+        *(f"refresh by {each}, one draw each (arity {arity})" for each, arity in renewed),
         refreshed,
-        "tree (arity 16)",
+        "tree, totals only (arity 8)",
         *(f"tree, negative digits (arity 16{late})" for late in ("", ", an hour late")),
         next(name for name in figures if name.startswith("the paper")),
         "Gaussian, square root (delta)",
@@ -90,6 +91,19 @@ def test_the_tables_of_one_promise(tmp_path: Path, capsys: pytest.CaptureFixture
         best = min(float(each) for each in values.values() if each != "\N{EN DASH}")
         (bold,) = (row[1 + column] for row in beside if row[1 + column].startswith("**"))
         assert float(bold.strip("*").partition("*")[0]) == best
+
+
+@pytest.mark.parametrize(("arity", "height"), [(2, 6), (3, 4), (5, 3)])
+def test_the_loss_of_the_totals_of_a_tree(arity: int, height: int) -> None:
+    """A node is in all totals from its end until its parent ends."""
+    steps, variables = arity**height - 1, []
+    for size in (arity**level for level in range(height)):
+        for end in range(size, steps + 1, size):
+            parent = -(-end // (arity * size)) * arity * size
+            variables += [(end, min(parent - 1, steps), 1.0)] if end < parent else []
+    tree = fc.Intervals(tuple(variables))
+    for age in range(steps):
+        assert tree.loss(age) == promise.nodes_lost(arity, age, height)
 
 
 def test_the_figures_of_a_plan() -> None:

@@ -77,7 +77,8 @@ def audit(
     ``running`` is what actually runs, if it differs from the mechanism whose claim is audited: this
     shows that an audit can fail. It may be any function that takes streams, an array of one row per
     step and one column per run, and returns outputs with as many columns, of independent runs. Then
-    ``mechanism`` may be a function too, from an age to the claimed loss, and ``position`` is 1.
+    ``mechanism`` may be a function too, from an age to the claimed loss, and ``position`` is 1 if
+    it is not given.
 
     Of a block counter all figures about the item's blocks are seen together, and the item is the
     last one of a block of every level. Levels longer than ``LONGEST_BLOCK`` are not attacked.

@@ -58,6 +58,8 @@ def run(arguments: argparse.Namespace) -> int:
     horizon = _horizon(arguments, tick, window)
     refresh = refresh_with_error_of(fading, window=window, horizon=horizon)
     crossing = fc.crossing_age(refresh, fading)
+    if isinstance(fading, fc.Intervals | fc.Binary) and (crossing or 0) >= fading.horizon:
+        crossing = None  # what publishes no more loses no more
     losses = [(age, refresh.loss(age), fading.loss(age)) for age in shown_ages(horizon, tick)]
     verdict = _verdict(refresh, fading, crossing, horizon, tick)
     if arguments.json:

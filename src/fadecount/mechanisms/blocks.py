@@ -256,7 +256,7 @@ class Blocks(Mechanism):
         to step ``now``.
 
         A position that occurs twice counts twice. Guarantees: the sum of the losses of the single
-        events. That is exact without ties, and an upper bound with them.
+        events, which is exact (planning.md, "Contributions add up").
 
         >>> import fadecount as fc
         >>> fc.Blocks(fc.Level(1, 0.25), fc.Level(4, 0.5)).loss_of([1, 1, 4], now=4)
