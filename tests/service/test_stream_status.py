@@ -65,18 +65,21 @@ BLOCKS = fc.Blocks(
 def test_stages_cost_a_day_what_is_lost_since_it_began(harness: Harness) -> None:
     """When the last ten minutes of a day are out, its first ones are a day old."""
     with harness.client() as client:
-        for name, unit in (("events", None), ("days", {"of": "person", "per": "1d"})):
-            client.create(name, tick="1m", mechanism=BLOCKS, keys=["a"], unit=unit)
-        events, days = (
+        for name, zone, unit in (
+            ("events", "UTC", None),
+            ("days", "UTC", {"of": "person", "per": "1d"}),
+            ("local_days", "Europe/Vienna", {"of": "person", "per": "1d"}),
+        ):
+            client.create(name, tick="1m", zone=zone, mechanism=BLOCKS, keys=["a"], unit=unit)
+        events, days, local_days = (
             [stage for level in client.stream(name).levels for stage in level.stages]
-            for name in ("events", "days")
+            for name in ("events", "days", "local_days")
         )
     assert [each.loss for each in events] == [0.25, 0.75, 1.5, 1.75]
     assert [each.loss for each in days] == 4 * [1.75]
-    assert [each.age_seconds - each.lag_seconds for each in (*events, *days)] == [
-        *(4 * [0]),
-        *(4 * [25 * 3600]),
-    ]
+    every = (*events, *days, *local_days)
+    hours = [(each.age_seconds - each.lag_seconds) / 3600 for each in every]
+    assert hours == [*(4 * [0]), *(4 * [24]), *(4 * [25])], "a local day has up to 25 hours"
 
 
 def test_levels_say_what_is_published_next_and_what_it_costs(harness: Harness) -> None:
