@@ -8,6 +8,7 @@ import sqlite3
 import time
 from collections.abc import Callable, Sequence
 from contextlib import closing, suppress
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -22,6 +23,8 @@ _PRAGMAS = (
     "PRAGMA secure_delete = ON",
     "PRAGMA busy_timeout = 10000",
 )
+
+_OPENING_SECONDS = 10.0
 
 SCRUB_SECONDS = 60.0
 """The least time between two emptyings of the write-ahead log, but for opening and closing."""
@@ -56,10 +59,23 @@ class SQLiteConnection(Database):
         )
         try:
             for pragma in _PRAGMAS if pragmas is None else pragmas:
-                self.query(pragma)
+                self._run(partial(self._patiently, pragma))
         except BaseException:
             self._connection.close()
             raise
+
+    def _patiently(self, sql: str) -> None:
+        """Run a statement that SQLite refuses at once, without waiting for its timeout, while
+        another connection makes the same file a write-ahead log."""
+        until = time.monotonic() + _OPENING_SECONDS
+        while True:
+            try:
+                self._connection.execute(sql).fetchall()
+                return
+            except sqlite3.OperationalError as error:
+                if error.sqlite_errorcode & 0xFF != sqlite3.SQLITE_BUSY or time.monotonic() > until:
+                    raise
+                time.sleep(0.01)
 
     @property
     def places(self) -> frozenset[str]:
