@@ -85,7 +85,7 @@ def with_privacy(path: Path, folder: Path) -> int:
         )
         for _ in under_way:
             pass
-        return len(under_way.published.discovered())
+        return len(under_way.published.discovered()["key"])
 
 
 SIDES = {"polars": without_privacy, "fadecount": with_privacy}

@@ -67,9 +67,9 @@ def shown(under_way: Run) -> Counter[tuple[str, str]]:
     for _ in under_way:
         pass
     table = under_way.published.discovered()
-    days = [f"{datetime.fromtimestamp(start, UTC):%Y-%m-%d}" for start in table.starts.tolist()]
+    days = [f"{datetime.fromtimestamp(start, UTC):%Y-%m-%d}" for start in table["start"].tolist()]
     return Counter(
-        dict(zip(zip(days, table.keys, strict=True), table.values.tolist(), strict=True))
+        dict(zip(zip(days, table["key"], strict=True), table["value"].tolist(), strict=True))
     )
 
 
@@ -173,7 +173,7 @@ def test_a_live_pipe_of_persons() -> None:
     )
     assert len(list(under_way)) == 1, "the last hour of a day"
     table = under_way.published.discovered()
-    assert (table.keys.tolist(), table.values.tolist()) == (["/p0", "/p1"], [5, 5])
+    assert (table["key"].tolist(), table["value"].tolist()) == (["/p0", "/p1"], [5, 5])
 
 
 class TestRefusals:

@@ -6,6 +6,7 @@ from __future__ import annotations
 import io
 import json
 from collections.abc import Iterator, Sequence
+from dataclasses import fields
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
@@ -19,7 +20,7 @@ from fadecount.errors import ClockError, InputError, MissingExtraError, Paramete
 from fadecount.runs import MemoryStream, Run, run
 from fadecount.sources import Gate, GrowingFile, SourceOptions, files, live
 from fadecount.streams import Description, FileFence, SQLiteStore, Store, Ticks
-from fadecount.streams.machine import new_machine
+from fadecount.streams.embargo import new_machine
 from fadecount.streams.published import Figures
 from tests.counters.block_reference import NamedNoise
 from tests.streams.backends import BriefStore
@@ -474,7 +475,7 @@ def test_persons_that_are_missing_in_a_pandas_frame_are_not_one_person() -> None
 def assert_alike(one: Run, other: Run, per: str) -> None:
     """The figures of two runs are the same in everything."""
     here, there = one.published.figures(per), other.published.figures(per)
-    for name in Figures.__slots__:
+    for name in (each.name for each in fields(Figures)):
         assert getattr(here, name).tolist() == getattr(there, name).tolist(), name
 
 
@@ -679,7 +680,7 @@ def test_a_run_of_blocks_gives_the_figures_of_a_stream_that_is_fed_by_hand(
     for per in ("1m", "20m", "1h", "1d", "2h", "1w"):
         assert_alike(once, kept, per)
         here, there = once.published.figures(per), by_hand.figures(per)
-        for name in Figures.__slots__:
+        for name in (each.name for each in fields(Figures)):
             assert getattr(here, name).tolist() == getattr(there, name).tolist(), (per, name)
     assert once.published.total().values.tolist() == by_hand.total().values.tolist()
     assert once.summary() == kept.summary()

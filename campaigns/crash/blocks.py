@@ -18,7 +18,7 @@ from fadecount.errors import StoreError
 from fadecount.mechanisms import ANNOUNCED
 from fadecount.streams.database import Database
 from fadecount.streams.embargo import _about
-from fadecount.streams.figures import read_figures
+from fadecount.streams.figures import read_figures, unpacked
 from fadecount.streams.seal import Plain
 from fadecount.streams.status import Status, read_status
 
@@ -122,11 +122,8 @@ class BlockAccount(Account):
             " stream = ?",
             (status.id,),
         ):
-            opened = Plain().open(body, _about(status, level, stage, *ticks))
-            yield (
-                (level, ticks[1] - FIRST_TICK, stage),
-                np.frombuffer(opened, dtype="<i8").tolist(),
-            )
+            (row,), _ = unpacked(Plain().open(body, _about(status, level, stage, *ticks)))
+            yield (level, ticks[1] - FIRST_TICK, stage), row.tolist()
 
     def _names(self, steps: int, since: int) -> tuple[set[Name], set[Name]]:
         """What must be published after so many steps (of blocks that end after ``since``), and what

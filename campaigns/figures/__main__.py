@@ -21,8 +21,8 @@ import fadecount as fc
 from fadecount.counters.figures import FigureMaker
 from fadecount.streams import Description, Ticks
 from fadecount.streams.calendar import BlockCalendar
-from fadecount.streams.figures import FigureRows
-from fadecount.streams.published import Figures, FiguresInMemory, Published
+from fadecount.streams.figures import FigureRows, FiguresInMemory
+from fadecount.streams.published import Figures, Published
 
 TICKS = Ticks(tick_seconds=1200, zone="Europe/Vienna")
 FIRST = TICKS.at(1_774_000_000.0)
@@ -75,7 +75,7 @@ def publish(mechanism: fc.Mechanism, keys: int) -> Published:
         keys=tuple(map(str, range(keys))),
         first_tick=FIRST,
         steps=steps,
-        source=source,
+        source=source.rows,
         calendar=calendar,
     )
 
@@ -95,7 +95,7 @@ def views(stream: Published, chance: np.random.Generator) -> Iterator[tuple[str,
 
 def some(figures: Figures, chance: np.random.Generator) -> Figures:
     places = chance.permutation(len(figures))[:12]
-    return Figures(**{name: getattr(figures, name)[places] for name in Figures.__slots__})
+    return figures.chosen(places)
 
 
 def main(words: list[str] | None = None) -> int:

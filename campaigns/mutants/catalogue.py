@@ -53,7 +53,7 @@ LAPLACE, SOURCE, TABLE, WORDS = (
 BLOCKS, BLOCK_COUNTERS = "counters/blocks.py", ("tests/counters/test_block_counters.py",)
 BLOCK_LOSS = ("tests/mechanisms/test_blocks.py",)
 DISCOVERY, DISCOVERED = "mechanisms/discovery.py", ("tests/mechanisms/test_discovery.py",)
-HIDDEN, HIDDEN_KEYS = "streams/hidden.py", ("tests/streams/test_hidden_keys.py",)
+HIDDEN, HIDDEN_KEYS = "streams/embargo.py", ("tests/streams/test_hidden_keys.py",)
 INTERVALS, OWN = "mechanisms/intervals.py", ("tests/mechanisms/test_own_schedules.py",)
 
 MUTANTS = (
@@ -1012,9 +1012,9 @@ MUTANTS = (
     ),
     Mutant(
         "a figure that is out a tick before its time",
-        "streams/machine.py",
-        "made.public, end - begin, side",
-        "made.public, end - begin + 1, side",
+        "streams/stream.py",
+        "for tick, rows in made if tick <= end)",
+        "for tick, rows in made if tick <= end + 1)",
         ("tests/streams/test_block_streams.py",),
     ),
     Mutant(
@@ -1026,7 +1026,7 @@ MUTANTS = (
     ),
     Mutant(
         "counts that could wrap",
-        "streams/machine.py",
+        "streams/embargo.py",
         "np.minimum(rows, largest_count(ticks))",
         "rows",
         ("tests/streams/test_block_streams.py",),
@@ -1353,8 +1353,8 @@ MUTANTS = (
     Mutant(
         "hidden keys: the embargo shows how many wait",
         "streams/embargo.py",
-        "size_class(each.body)",
-        "0",
+        "body = body.ljust(size_class(body)",
+        "body = body.ljust(0",
         HIDDEN_KEYS,
     ),
     Mutant(
@@ -1388,8 +1388,8 @@ MUTANTS = (
     Mutant(
         "hidden keys: later stages in earlier vintages",
         "streams/published.py",
-        "if self._public(figures) <= end:",
-        "if True:",
+        " and self._public(rows) <= end:",
+        ":",
         HIDDEN_KEYS,
     ),
     Mutant(

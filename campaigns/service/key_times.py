@@ -65,7 +65,7 @@ def prepare(folder: Path) -> None:
             stream.close_through(first)
             persons = (f"{key}{number}" for number in range(60))
             stream.add_many([Batch(counts={key: 1}, person=person) for person in persons])
-        appeared = store.reader().stream("pages").discovered().keys.tolist()
+        appeared = store.reader().stream("pages").discovered()["key"].tolist()
     assert appeared == [PUBLISHED]
 
 

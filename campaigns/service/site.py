@@ -99,22 +99,22 @@ def simulate(days: int, seed: int, folder: Path) -> Report:
         pages = _published(store, streams["pages"])
         after = pages.first_tick
         fresh = [
-            len(pages.discovered(since=after + day, until=after + day + 1, as_of=after + day + 1))
-            for day in range(days)
+            len(pages.discovered(since=day, until=day + 1, as_of=day + 1)["key"])
+            for day in range(after, after + days)
         ]
         table = pages.discovered()
-        final = table.starts < (FIRST_DAY + days - LATER_DAYS) * 86_400
+        final = table["start"] < (FIRST_DAY + days - LATER_DAYS) * 86_400
         inside = [
             abs(counted[start // 86_400 - FIRST_DAY][key] - value) <= half
             for start, key, value, half in zip(
-                table.starts.tolist(),
-                table.keys.tolist(),
-                table.values.tolist(),
-                table.half_widths.tolist(),
+                table["start"].tolist(),
+                table["key"].tolist(),
+                table["value"].tolist(),
+                (table["high"] - table["value"]).tolist(),
                 strict=True,
             )
         ]
-        shown = {*table.keys.tolist()}
+        shown = {*table["key"].tolist()}
     return Report(
         float(np.median(errors["visits"])),
         float(np.median(errors["visitors"])),

@@ -49,13 +49,12 @@ from fadecount.sources import (
 from fadecount.sources.files import Earlier
 from fadecount.streams.calendar import BlockCalendar, calendar_of
 from fadecount.streams.description import ONLY_KEY, Description, checked_keys
-from fadecount.streams.discovery import Counts, HiddenKeys, KeyFigures
-from fadecount.streams.figures import Closed
+from fadecount.streams.discovery import Counts, HiddenKeys
+from fadecount.streams.embargo import add_counts, count_ticks, drawn, new_machine
+from fadecount.streams.figures import Closed, FigureRows, FiguresInMemory
 from fadecount.streams.forks import StreamLoss
 from fadecount.streams.groups import NO_GROUP, Group, GroupLoss
-from fadecount.streams.hidden import add_counts, drawn
-from fadecount.streams.machine import count_ticks, new_machine
-from fadecount.streams.published import FiguresInMemory, Published
+from fadecount.streams.published import Published
 
 if TYPE_CHECKING:
     import pandas
@@ -377,7 +376,7 @@ def count(
     >>> fc.count(visits, options, per="1h", mechanism=hours)["value"].to_list()
     [2, 0, 1]
     """
-    from fadecount.streams.export import joined_table, published_tables, to_frame
+    from fadecount.streams.export import published_frame
 
     under_way = run(
         frame,
@@ -393,8 +392,7 @@ def count(
     under_way.check_per(per)
     for _ in under_way:
         pass
-    tables = published_tables(under_way.published, per=per)
-    frame = to_frame(joined_table(tables), options.ticks.zone)
+    frame = published_frame(under_way.published, per=per)
     return cast("polars.DataFrame | pandas.DataFrame", frame)
 
 
@@ -435,7 +433,7 @@ class MemoryStream:
             keys=self.keys,
             first_tick=first,
             steps=self.steps,
-            source=self._figures,
+            source=self._figures.rows,
             calendar=_calendar(self.description, first, self.steps),
         )
 
@@ -475,7 +473,7 @@ class MemoryStream:
         begin = first_tick if self.first_tick is None else self.first_tick
         steps = self.steps + len(inputs)
         add_up(inputs[0], slice(None), self._counts)
-        public, waiting = count_ticks(
+        made = count_ticks(
             self._machine,
             inputs,
             first_tick,
@@ -485,18 +483,16 @@ class MemoryStream:
         self._counts[:] = 0
         block_of, end = self.description.block_of, first_tick + len(inputs)
         add_counts(self._hidden, (hidden or {}).items())
-        keys: list[KeyFigures] = []
         for day in range(block_of(first_tick), block_of(end)):
             self._persons.clear()
-            keys += self._appearing(day, begin)
+            made += self._appearing(day, begin)
         self.first_tick, self.steps, self.open_tick = begin, steps, end
-        for rows in [*public, *(rows for _, rows in waiting)]:
+        for _, rows in made:
             self._figures.add(rows)
-        for each in keys:
-            self._figures.add(each)
-        yield Closed(first_tick=first_tick, last_tick=end - 1, figures=tuple(public))
+        public = tuple(rows for tick, rows in made if tick <= end)
+        yield Closed(first_tick=first_tick, last_tick=end - 1, figures=public)
 
-    def _appearing(self, day: int, begin: int) -> list[KeyFigures]:
+    def _appearing(self, day: int, begin: int) -> list[tuple[int, FigureRows]]:
         """The figures of the hidden keys of a day that ends."""
         hidden, ticks = self.description.hidden, self.description.ticks_of(day)
         if hidden is None:
@@ -640,7 +636,7 @@ class Run(Iterator[Closed]):
             keys=stream.keys,
             first_tick=first,
             steps=self._range.stop - first,
-            source=FiguresInMemory(),
+            source=FiguresInMemory().rows,
             calendar=_calendar(stream.description, first, self._range.stop - first),
         ).check_per(per)
 

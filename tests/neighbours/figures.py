@@ -57,7 +57,7 @@ def seen(
             assert stream.calendar is not None
             for level, stages in enumerate(each.stages for each in mechanism.levels):
                 for stage in range(ANNOUNCED, len(stages)):
-                    for block in stream.source.rows(level, stage, first, first + 10**6):
+                    for block in stream.source(level, stage, first, first + 10**6):
                         begin = block.first_tick - first
                         edges = stream.calendar.edges(level, begin, block.end_tick - first)
                         if stage == ANNOUNCED and not len(edges):  # an open block

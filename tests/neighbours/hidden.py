@@ -148,11 +148,15 @@ def read(store: Store) -> tuple[dict[tuple[int, str], int], list[object]]:
     published or stored that must not depend on events."""
     published = store.reader().stream("s")
     table = published.discovered()
-    days = ((table.starts // HOUR - FIRST) // 24).tolist()
+    days = ((table["start"] // HOUR - FIRST) // 24).tolist()
     counts = {
-        (day, f"hidden {key}"): value - (LARGE if stage == 0 else 0)
-        for day, key, stage, value in zip(
-            days, table.keys.tolist(), table.stages.tolist(), table.values.tolist(), strict=True
+        (day, f"hidden {key}"): value - (LARGE if status == "provisional" else 0)
+        for day, key, status, value in zip(
+            days,
+            table["key"].tolist(),
+            table["status"].tolist(),
+            table["value"].tolist(),
+            strict=True,
         )
     }
     figures = published.figures("1d").values

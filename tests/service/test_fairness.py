@@ -18,7 +18,7 @@ from fadecount.service import writer as writer_module
 from fadecount.service.reader_pool import PublicStream
 from fadecount.service.writer import Leader
 from fadecount.streams import Description, FileFence, SQLiteStore, Ticks
-from fadecount.streams.export import figures_table, table_rows
+from fadecount.streams.export import table_rows
 from fadecount.streams.sqlite import SQLiteDatabase
 from tests.service.harness import EXACT, START, Harness, StillClock, wait_for
 
@@ -81,10 +81,10 @@ def test_a_bounded_number_of_reads_waits_and_health_checks_do_not(
     monkeypatch.setattr("fadecount.service.reader_pool.MOST_WAITING", 6)
     shown.close_tick(3)
     hold = threading.Event()
-    real = figures_table
+    real = table_rows
     monkeypatch.setattr(
         read_routes,
-        "figures_table",
+        "table_rows",
         lambda *arguments, **words: (hold.wait(20), real(*arguments, **words))[1],
     )
     statuses: list[int] = []

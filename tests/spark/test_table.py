@@ -21,7 +21,7 @@ from fadecount.noise import KeyedNoise
 from fadecount.sources import SourceOptions
 from fadecount.streams import Unit
 from fadecount.streams.discovery import HiddenKeys
-from fadecount.streams.hidden import drawn
+from fadecount.streams.embargo import drawn
 from tests.spark.oracle import (
     SECRET,
     START,
@@ -267,11 +267,11 @@ def test_keys_appear_as_in_the_local_library(spark: Any, tmp_path: Path) -> None
         )
         first = START // HOUR + 24 * day
         hidden, ticks = HiddenKeys(discovery=days), range(first, first + 24)
-        for shown in drawn(hidden, START // DAY + day, ticks, counts, noise):
+        for _, shown in drawn(hidden, START // DAY + day, ticks, counts, noise):
             public = HOUR * (first + 24 + days.stages[shown.stage][0])
             if public > START + 3 * DAY:
                 continue
-            for key, value in zip(shown.keys, shown.values.tolist(), strict=True):
+            for key, value in zip(shown.keys, shown.values[0].tolist(), strict=True):
                 status, around = (("provisional", 1), ("final", 0))[shown.stage]
                 wanted["1d", HOUR * first, shown.stage, key] = (
                     *(HOUR * first + DAY, status, value, value - around, value + around, public),

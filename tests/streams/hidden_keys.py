@@ -11,7 +11,7 @@ import fadecount as fc
 from fadecount.noise import Law
 from fadecount.streams import Batch, Description, Store, Stream, Ticks, Unit
 from fadecount.streams.discovery import DISCOVERED, HiddenKeys
-from fadecount.streams.published import KeyTable
+from fadecount.streams.published import Table
 
 HOURS = Ticks(tick_seconds=3600)
 FIRST = 20_000 * 24
@@ -71,8 +71,9 @@ def bring(stream: Stream, key: str, persons: Iterable[object]) -> None:
     stream.add_many([Batch(counts={key: 1}, person=f"{person}") for person in persons])
 
 
-def shown(table: KeyTable) -> list[tuple[int, str, int, int]]:
-    """Day since the first, key, stage and value of what is published."""
-    starts = (table.starts // 3600 - FIRST) // 24
-    columns = (starts, table.keys, table.stages, table.values)
+def shown(table: Table) -> list[tuple[int, str, int, int]]:
+    """Day since the first, key, whether it is final, and value of what is published."""
+    starts = (table["start"] // 3600 - FIRST) // 24
+    final = (table["status"] == "final").astype(int)
+    columns = (starts, table["key"], final, table["value"])
     return list(zip(*(column.tolist() for column in columns), strict=True))

@@ -5,6 +5,7 @@ from __future__ import annotations
 
 import random
 from collections.abc import Sequence
+from dataclasses import fields
 from itertools import pairwise
 from pathlib import Path
 from typing import Any
@@ -20,7 +21,7 @@ from fadecount.noise import Law
 from fadecount.streams import Closed, Sealed, Store, Ticks
 from fadecount.streams import stream as stream_module
 from fadecount.streams.database import STREAM_TABLES
-from fadecount.streams.machine import largest_count
+from fadecount.streams.embargo import largest_count
 from fadecount.streams.seal import Plain
 from fadecount.streams.stream import close_together
 from tests.counters.block_reference import NamedNoise
@@ -223,7 +224,9 @@ def everything(backend: Backend, store: Store) -> list[Any]:
             published.totals(range(FIRST, end + 1), as_published=True),
             *published.running(),
         ]
-        rows = [[getattr(answer, name).tolist() for name in answer.__slots__] for answer in answers]
+        rows = [
+            [getattr(answer, each.name).tolist() for each in fields(answer)] for answer in answers
+        ]
         frame = reader.frame("doors", per="1d").rows()
         others = reader.published(), reader.status("doors").published_tick, reader.names()
     return [rows, frame, others]

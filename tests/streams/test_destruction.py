@@ -17,7 +17,7 @@ from fadecount.noise import Law
 from fadecount.streams import Reader, Sealed, Store, sqlite
 from fadecount.streams.audit_log import AuditLog
 from fadecount.streams.backup import make_backup
-from fadecount.streams.machine import largest_count
+from fadecount.streams.embargo import largest_count
 from tests.counters.block_reference import NamedNoise
 from tests.streams.backends import PostgresBackend, SQLiteBackend
 from tests.streams.block_streams import DESIGN, FIRST, HOURS, create

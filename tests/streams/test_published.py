@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import itertools
 from collections.abc import Callable
-from dataclasses import replace
+from dataclasses import fields, replace
 from datetime import datetime
 from functools import partial
 from typing import Any
@@ -22,13 +22,12 @@ from fadecount.errors import FadecountError, ParameterError, RemovedError
 from fadecount.noise import Law
 from fadecount.streams import Description, Ticks
 from fadecount.streams.calendar import BlockCalendar
-from fadecount.streams.figures import FigureRows
+from fadecount.streams.figures import FigureRows, FiguresInMemory
 from fadecount.streams.published import (
     FINAL,
     PROVISIONAL,
     REVISED,
     Figures,
-    FiguresInMemory,
     Published,
 )
 from tests.counters.block_reference import NamedNoise as BlockNoise
@@ -101,7 +100,7 @@ def published(
         keys=tuple(f"k{key}" for key in range(width)),
         first_tick=first,
         steps=len(counts),
-        source=source,
+        source=source.rows,
         calendar=calendar,
         voids=voids,
     )
@@ -191,7 +190,7 @@ class TestWithoutNoise:
                 for name in Published.__slots__
                 if name not in ("source", "key_steps")
             },
-            source=_Narrow(stream, declared),
+            source=_Narrow(stream, declared).rows,
             key_steps=((0, 0), (1, declared)),
         )
         counted = counts.copy()
@@ -216,7 +215,7 @@ class _Narrow(FiguresInMemory):
     def rows(self, level: int, stage: int, first_tick: int, end_tick: int) -> Any:
         stream = self._stream
         assert stream.calendar is not None
-        for row in stream.source.rows(level, stage, first_tick, end_tick):
+        for row in stream.source(level, stage, first_tick, end_tick):
             begin = row.first_tick - stream.first_tick
             for values, end in zip(
                 row.values,
@@ -249,7 +248,7 @@ class TestTogether:
         if declared:
             stream = replace(
                 stream,
-                source=_Narrow(stream, declared) if stream.calendar else _Cut(stream, declared),
+                source=(_Narrow if stream.calendar else _Cut)(stream, declared).rows,
                 key_steps=((0, 0), (1, declared)),
             )
         both = stream.together()
@@ -288,7 +287,7 @@ class TestTogether:
             replace(
                 whole,
                 keys=whole.keys[:keys],
-                source=_Part(whole, range(number * keys, (number + 1) * keys)),
+                source=_Part(whole, range(number * keys, (number + 1) * keys)).rows,
             ).together()
             for number in range(streams)
         ]
@@ -311,7 +310,7 @@ class _Cut(FiguresInMemory):
 
     def rows(self, level: int, stage: int, first_tick: int, end_tick: int) -> Any:
         cut = self._stream.first_tick + self._step
-        for row in self._stream.source.rows(level, stage, first_tick, end_tick):
+        for row in self._stream.source(level, stage, first_tick, end_tick):
             split = np.clip(cut - row.first_tick, 0, len(row.values))
             for part, width in ((slice(0, split), -1), (slice(split, None), None)):
                 values = row.values[part, :width]
@@ -328,7 +327,7 @@ class _Part(FiguresInMemory):
         self._stream, self._part = stream, slice(keys.start, keys.stop)
 
     def rows(self, level: int, stage: int, first_tick: int, end_tick: int) -> Any:
-        for row in self._stream.source.rows(level, stage, first_tick, end_tick):
+        for row in self._stream.source(level, stage, first_tick, end_tick):
             yield replace(row, values=row.values[:, self._part])
 
 
@@ -391,7 +390,7 @@ class TestStatus:
             there = np.flatnonzero(begins >= since)
             for most in (1, 2, 7, 10_000):
                 part, same = stream.figures(per, since=since, most=most), there[:most]
-                for name in Figures.__slots__:
+                for name in (each.name for each in fields(Figures)):
                     found = getattr(part, name)
                     assert np.array_equal(found, getattr(whole, name)[same]), (since, most, name)
 
@@ -417,7 +416,7 @@ class TestVintages:
             )
             for per in ("1h", "1d", "1mo"):
                 then, now = whole.figures(per, as_of=FIRST + steps), shorter.figures(per)
-                for name in Figures.__slots__:
+                for name in (each.name for each in fields(Figures)):
                     assert np.array_equal(getattr(then, name), getattr(now, name)), (per, name)
             total = whole.totals([FIRST + steps], as_published=True)
             assert np.array_equal(total.values, shorter.total().values)
@@ -539,7 +538,7 @@ class TestSums:
         stream = published(counts, first=FIRST)
         empty = Published(
             **{name: getattr(stream, name) for name in Published.__slots__ if name != "source"},
-            source=FiguresInMemory(),
+            source=FiguresInMemory().rows,
         )
         with pytest.raises(FadecountError, match="incomplete"):
             empty.window(FIRST + 1, FIRST + 2)

@@ -1,4 +1,4 @@
-"""Old releases are removed or kept in fewer rows; what stays is as it was, and every loss too."""
+"""Old releases are removed; what stays is as it was, and every loss too."""
 
 from __future__ import annotations
 
@@ -11,9 +11,7 @@ import fadecount as fc
 from fadecount.cli.main import main
 from fadecount.errors import ParameterError, RemovedError
 from fadecount.streams import Description, Reader, Store, Ticks
-from fadecount.streams import retention as module
 from fadecount.streams.audit_log import Act
-from fadecount.streams.figures import read_figures
 from tests.streams.backends import Backend, SQLiteBackend, entries_of, totals_of
 
 HOUR = 60
@@ -53,9 +51,8 @@ def test_what_is_old_is_removed_and_losses_stay(backend: Backend) -> None:
         reader = store.reader()
         assert reader.status("doors").shown_from == 501 and reader.status("doors").first_tick == 1
         assert released(reader) == {tick: row for tick, row in before.items() if tick >= 501}
-        assert store._database.query("SELECT MIN(first_tick), SUM(blocks) FROM figures") == [
-            (501, 100)
-        ]
+        sql = "SELECT MIN(first_tick), MAX(end_tick), COUNT(*) FROM figures"
+        assert store._database.query(sql) == [(501, 601, 1)]
         assert (
             reader.curve("doors", [0, 1, 500, 10**6]) == losses and reader.loss("doors", 3) == loss
         )
@@ -113,50 +110,6 @@ def test_windows_with_a_delay_need_a_kept_release_before_them(tmp_path: Path) ->
         # releases 200 .. 299 show the counts up to tick 269
         assert found.partial.tolist() == [False, True]
         assert found.values[:, 0].tolist() == [60, 30]
-
-
-def test_rows_are_joined_and_values_stay(backend: Backend, monkeypatch: pytest.MonkeyPatch) -> None:
-    for name, value in (("FRESH_BLOCKS", 20), ("ROWS_AT_ONCE", 16), ("MOST_BLOCKS", 50)):
-        monkeypatch.setattr(module, name, value)
-    with backend.open() as store:
-        stream = store.create(describe(), keys=["a"], start_tick=1)
-        for tick in range(1, 41):
-            stream.close_through(tick)
-        stream.declare(["b"])
-        for tick in range(41, 121):
-            stream.close_through(tick)
-        before = released(store.reader())
-        assert keep_up(store) > 1
-        assert released(store.reader()) == before
-        ((rows,),) = store._database.query("SELECT COUNT(*) FROM figures")
-        assert rows < 60
-        assert store._database.query("SELECT COUNT(DISTINCT width) FROM figures") == [(2,)]
-        assert keep_up(store) == 0
-        stream.close_through(200)
-        store.retain("doors", 30 * 60)
-        keep_up(store)
-        assert released(store.reader()) == {
-            tick: row for tick, row in released(store.reader()).items() if tick >= 171
-        }
-
-
-def test_a_reader_is_not_disturbed_by_rows_that_are_joined_meanwhile(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setattr(module, "FRESH_BLOCKS", 10)
-    with SQLiteBackend(tmp_path).open() as store:
-        stream = store.create(describe(), start_tick=0)
-        for tick in range(200):
-            stream.close_through(tick)
-        before = released(store.reader())
-        rows = read_figures(store._database, stream.status.id, 0, 0, 0, 200)
-        found = {}
-        for number, each in enumerate(rows):
-            found.update({each.first_tick + at: row for at, row in enumerate(each.values.tolist())})
-            if number == 70:
-                keep_up(store)
-        assert found == before
-        assert store._database.query("SELECT COUNT(*) FROM figures")[0][0] < 50
 
 
 def test_the_command_sets_and_applies_it(

@@ -40,7 +40,7 @@ from fadecount.rounding import rounded_up, shown_loss
 
 if TYPE_CHECKING:
     from fadecount.streams import Reader, Store, Ticks
-    from fadecount.streams.export import Table
+    from fadecount.streams.published import Table
     from fadecount.streams.status import Status
 
 MOST_PANELS = 24
@@ -275,8 +275,7 @@ def _top(arguments: argparse.Namespace) -> None:
 def _plot(arguments: argparse.Namespace) -> None:
     """Draw the totals, or the counts per hour, day, ..., with intervals of 95 percent."""
     from fadecount.plots import draw_panels, new_figure, save_figure
-    from fadecount.streams.export import joined_table
-    from fadecount.streams.published import TOTAL, first_per
+    from fadecount.streams.published import TOTAL, first_per, joined_table
 
     with open_reader(arguments) as reader:
         description, keys = reader.status(arguments.name).description, reader.keys(arguments.name)

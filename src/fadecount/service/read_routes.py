@@ -38,11 +38,12 @@ from fadecount.service.reader_pool import PublicStream, ReaderPool
 from fadecount.service.settings import Clock
 from fadecount.service.stream_info import FigurePage, PublishedFigure, StreamInfo, stream_info
 from fadecount.service.tokens import Access
-from fadecount.streams.export import COLUMNS, Table, csv_text, figures_table, table_rows
+from fadecount.streams.export import COLUMNS, csv_text, table_rows
 from fadecount.streams.published import (
     TOTAL,
     Figures,
     Published,
+    Table,
     first_per,
     no_figures,
     require_sum,
@@ -196,7 +197,7 @@ class Asked:
 
     def table(self, figures: Figures) -> Table:
         """The rows of the keys that were asked for."""
-        return figures_table(figures, self.keys, self.positions)
+        return figures.table(self.keys, self.positions)
 
 
 async def _answered(
@@ -224,7 +225,7 @@ def _page(
     as_of, positions = _vintage(stream, query.as_of), _positions(stream, query)
     published, following = stream.published(reader), None
     if not published.steps:
-        table = figures_table(no_figures(0), ())
+        table = no_figures(0).table(())
     else:
         asked = Asked(
             stream=stream,

@@ -37,7 +37,7 @@ from fadecount.sources.rows import (
 )
 from fadecount.sources.visits import log_parser
 from fadecount.streams.discovery import Counts
-from fadecount.streams.hidden import add_counts
+from fadecount.streams.embargo import add_counts
 from fadecount.streams.inputs import Key, Noted, person_digest
 from fadecount.streams.unit import ONE_EVENT, Unit
 

@@ -16,8 +16,8 @@ from fadecount.noise import KeyedNoise
 from fadecount.spark.ledger import Commit
 from fadecount.spark.stream import Stream, proof_of, read_secret
 from fadecount.streams.calendar import BlockCalendar
-from fadecount.streams.discovery import DISCOVERED, public_tick
-from fadecount.streams.hidden import drawn
+from fadecount.streams.discovery import DISCOVERED
+from fadecount.streams.embargo import drawn
 
 FIGURES = (
     "stream string, per string, start timestamp, end timestamp, key string, stage int, "
@@ -74,12 +74,11 @@ class Task:
             ticks = range(first + start, description.ticks_of(day).stop)
             _, keys, persons = rows.filter(pc.equal(days, start)).to_pydict().values()
             brought, noise = dict(zip(keys, persons, strict=True)), self._noise(keys)
-            for shown in drawn(description.hidden, day, ticks, brought, noise):
-                public = public_tick(description.hidden, shown) - first
+            for tick, shown in drawn(description.hidden, day, ticks, brought, noise):
+                public = tick - first
                 if shown.keys and self.after < public <= self.until:
                     starts, ends, publics = np.array([[start], [ticks.stop - first], [public]])
-                    values = shown.values[np.newaxis]
-                    made = Made(DISCOVERED, shown.stage, starts, ends, publics, values)
+                    made = Made(DISCOVERED, shown.stage, starts, ends, publics, shown.values)
                     yield self._rows(made, pa.array(shown.keys))
 
     def _rows(self, made: Made, keys: pa.Array) -> pa.RecordBatch:

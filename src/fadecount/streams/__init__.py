@@ -13,8 +13,7 @@ if TYPE_CHECKING:
     from fadecount.streams.forks import StreamLoss
     from fadecount.streams.groups import Group, GroupLoss
     from fadecount.streams.inputs import Batch, Intake, ReadPosition
-    from fadecount.streams.means import Means, means
-    from fadecount.streams.published import Figures, Published
+    from fadecount.streams.published import Figures, Means, Published, means
     from fadecount.streams.reader import Reader
     from fadecount.streams.seal import Plain, Seal, Sealed, seal_from
     from fadecount.streams.store import PostgresStore, SQLiteStore, Store
@@ -31,14 +30,13 @@ _NAMES = {
     "forks": ("StreamLoss",),
     "groups": ("Group", "GroupLoss"),
     "inputs": ("Batch", "Intake", "ReadPosition"),
-    "means": ("Means", "means"),
     "reader": ("Reader",),
     "seal": ("Plain", "Seal", "Sealed", "seal_from"),
     "store": ("PostgresStore", "SQLiteStore", "Store"),
     "stream": ("Stream",),
     "ticks": ("Ticks",),
     "unit": ("Unit",),
-    "published": ("Figures", "Published"),
+    "published": ("Figures", "Means", "Published", "means"),
     "windows": ("WindowCalendar",),
 }
 """The public names of each module."""

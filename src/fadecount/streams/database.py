@@ -26,7 +26,7 @@ TABLES: Mapping[str, str] = {
         width BIGINT NOT NULL, commit_id TEXT NOT NULL, previous_commit_id TEXT,
         forks TEXT NOT NULL, secret {bytes} NOT NULL, digest {bytes} NOT NULL,
         ahead {bytes} NOT NULL, midnights TEXT, voids TEXT NOT NULL, retain_seconds BIGINT,
-        kept TEXT NOT NULL, joined TEXT NOT NULL, upkeep_tick BIGINT NOT NULL""",
+        kept TEXT NOT NULL, upkeep_tick BIGINT NOT NULL""",
     "deleted": """
         name TEXT PRIMARY KEY, uid TEXT NOT NULL, description TEXT NOT NULL, group_name TEXT,
         forks TEXT NOT NULL, first_tick BIGINT NOT NULL, last_tick BIGINT NOT NULL,
@@ -64,8 +64,8 @@ TABLES: Mapping[str, str] = {
         body {bytes} NOT NULL, PRIMARY KEY (stream, level, stage, end_tick)""",
     "figures": """
         stream BIGINT NOT NULL, level BIGINT NOT NULL, stage BIGINT NOT NULL,
-        first_tick BIGINT NOT NULL, end_tick BIGINT NOT NULL, blocks BIGINT NOT NULL,
-        width BIGINT NOT NULL, body {bytes} NOT NULL, digest {bytes} NOT NULL,
+        first_tick BIGINT NOT NULL, end_tick BIGINT NOT NULL, body {bytes} NOT NULL,
+        digest {bytes} NOT NULL,
         PRIMARY KEY (stream, level, stage, first_tick)""",
 }
 """The columns of each table. ``streams`` holds each stream's status; ``state`` and ``inputs`` hold

@@ -1,19 +1,16 @@
-"""Keys that appear by themselves (partition selection): what is public of them, and their figures.
+"""Keys that appear by themselves (partition selection): what is public of them.
 
-A figure holds all keys of a day that are shown by its stage, sorted by their bytes. It is a row of
-``figures`` of the level ``DISCOVERED``; there is one for each day and stage, with or without keys.
-How keys are hidden until then: streams/hidden.py.
+Their figures are rows of the level ``DISCOVERED``: one for each day and stage, with or without
+keys, which are sorted. How keys are hidden until then: streams/embargo.py.
 """
 
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from collections.abc import Mapping
+from dataclasses import dataclass
+from functools import partial
 from typing import Any
-
-import numpy as np
-from numpy.typing import NDArray
 
 from fadecount.checks import require_integer, require_real
 from fadecount.errors import bad_parameter
@@ -24,7 +21,6 @@ DISCOVERED = -1
 LONGEST_KEY = 200
 MOST_KEYS = 1 << 24
 
-Numbers = NDArray[np.int64]
 Counts = Mapping[str, int]
 """How many persons brought each key."""
 
@@ -53,18 +49,20 @@ class HiddenKeys:
         remedy = "it is how many hidden keys a day may have"
         require_integer("most", self.most, minimum=1, maximum=MOST_KEYS, remedy=remedy)
 
-    def samples(self, key: str, secret: bytes) -> bool:
-        """Whether a key is in the sample of the day whose secret this is."""
-        if self.sample == 1.0:
-            return True
-        drawn = hashlib.blake2b(key.encode(), key=secret, digest_size=8, person=b"sample").digest()
-        return int.from_bytes(drawn) < self.sample * 2.0**64
-
     def sampled(self, counts: Counts, secret: bytes) -> Counts:
-        """Those of the keys that are in the sample."""
+        """Those of the keys that are in the sample of the day whose secret this is."""
         if self.sample == 1.0:
             return counts
-        return {key: number for key, number in counts.items() if self.samples(key, secret)}
+        digest = partial(hashlib.blake2b, key=secret, digest_size=8, person=b"sample")
+        return {
+            key: number
+            for key, number in counts.items()
+            if int.from_bytes(digest(key.encode()).digest()) < self.sample * 2.0**64
+        }
+
+    def public_tick(self, stage: int, end_tick: int) -> int:
+        """The end of the tick with which a stage of a day becomes public."""
+        return end_tick + self.discovery.stages[stage][0]
 
     def to_json(self) -> dict[str, Any]:
         """The fields, for JSON."""
@@ -93,42 +91,3 @@ class HiddenKeys:
 def can_be_key(text: object) -> bool:
     """Whether a key may have this name. It is judged by itself."""
     return isinstance(text, str) and 1 <= len(text) <= LONGEST_KEY and text.isprintable()
-
-
-@dataclass(frozen=True, slots=True, kw_only=True, eq=False)
-class KeyFigures:
-    """The keys that are shown by a stage, of the day of these ticks, sorted, with their noisy
-    counts of persons."""
-
-    stage: int
-    first_tick: int
-    end_tick: int
-    keys: Sequence[str]
-    values: Numbers
-    level: int = field(default=DISCOVERED, init=False)
-
-    @property
-    def body(self) -> bytes:
-        """Keys and values as they are stored."""
-        return packed(self.keys, self.values)
-
-
-def packed(keys: Sequence[str], numbers: Numbers, size: int = 0) -> bytes:
-    """Keys with a number each, in at least so many bytes."""
-    names = "\n".join(keys).encode()
-    head = np.array([len(keys), len(names)], dtype="<i8").tobytes()
-    return (head + numbers.astype("<i8").tobytes() + names).ljust(size, b"\0")
-
-
-def unpacked(body: bytes) -> tuple[list[str], Numbers]:
-    """The keys and numbers of :func:`packed`."""
-    count, length = np.frombuffer(body, dtype="<i8", count=2).tolist()
-    numbers = np.frombuffer(body, dtype="<i8", count=count, offset=16).astype(np.int64)
-    begin = 16 + 8 * count
-    names = body[begin : begin + length].decode()
-    return names.split("\n") if count else [], numbers
-
-
-def public_tick(hidden: HiddenKeys, figures: KeyFigures) -> int:
-    """The end of the tick with which a figure becomes public."""
-    return figures.end_tick + hidden.discovery.stages[figures.stage][0]

@@ -1,44 +1,106 @@
-"""The embargo: figures that were made when their block ended, and are not public yet.
+"""What is not public yet: figures that were made when their block ended, and keys that are hidden.
 
-A figure waits in the table ``embargo``, sealed, which no reader selects from. The transaction that
-closes the tick of its public time moves it to ``figures``; it is visible when that tick is
-published.
+Ticks are counted into open blocks, and the figures of those that end are made at once, for all
+stages. What is not public yet waits in the table ``embargo``, sealed, which no reader selects from.
+The transaction that closes the tick of its public time moves it to ``figures``; it is visible when
+that tick is published.
+
+While its day is open, the text of a hidden key and the number of its persons wait in the table
+``hidden``, sealed. The transaction that closes the day takes them, draws the chain of noises of
+each key that somebody brought, and knows which stage shows it first. Of a key that no stage shows
+nothing is kept. Of the others the noisy counts are kept from that stage on: one sealed body for
+each stage, of a public size class, under embargo. So no true count outlives its day, and nobody can
+see how many keys wait.
 """
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
+from typing import TYPE_CHECKING
 
 import numpy as np
+from numpy.typing import NDArray
 
-from fadecount.streams.database import Database
-from fadecount.streams.discovery import (
-    DISCOVERED,
-    KeyFigures,
-    packed,
-    unpacked,
-)
-from fadecount.streams.figures import FigureRows
-from fadecount.streams.hidden import size_class
-from fadecount.streams.seal import Seal
-from fadecount.streams.status import Status
+from fadecount.counters import Counter
+from fadecount.counters.figures import FigureMaker, Made
+from fadecount.errors import FullError
+from fadecount.mechanisms import Blocks, Mechanism
+from fadecount.noise import Chain, NoiseSource, SystemNoise
+from fadecount.streams.discovery import DISCOVERED, Counts, HiddenKeys
+from fadecount.streams.figures import FigureRows, packed, unpacked
+from fadecount.streams.ticks import DAY, Ticks
+
+if TYPE_CHECKING:
+    from fadecount.streams.calendar import BlockCalendar
+    from fadecount.streams.database import Database
+    from fadecount.streams.seal import Seal
+    from fadecount.streams.status import Status
+
+Machine = Counter | FigureMaker
+"""What a stream counts with."""
+Numbers = NDArray[np.int64]
+Dated = tuple[int, FigureRows]
+"""Figures, and the end of the tick with which they become public."""
+SMALLEST_CLASS = 4096
+"""Bodies of hidden keys under embargo have this size, or 4, 16, 64, ... times as much."""
 
 
-def hold_back(
-    database: Database,
-    seal: Seal,
-    status: Status,
-    waiting: Sequence[tuple[int, FigureRows | KeyFigures]],
-) -> None:
-    """Store figures that are not public yet, each with the tick before which it must not be seen,
-    one block in a row. Sealed, and of a size that depends on the number of declared keys alone; of
-    hidden keys, of a size class."""
+def new_machine(mechanism: Mechanism, width: int, source: NoiseSource | None = None) -> Machine:
+    """What a new stream of so many keys counts with."""
+    if isinstance(mechanism, Blocks):
+        return FigureMaker(mechanism, mechanism.calendar, width, source)
+    return Counter(mechanism, shape=(width,))
+
+
+def largest_count(ticks: Ticks) -> int:
+    """The most that a tick of a stream of blocks counts under one key: no sum over 200 years can
+    pass 2**61."""
+    return (1 << 61) // (200 * 366 * DAY // ticks.tick_seconds + 1)
+
+
+def count_ticks(
+    machine: Machine, rows: Numbers, first_tick: int, ticks: Ticks, calendar: BlockCalendar | None
+) -> list[Dated]:
+    """Count a row for each tick from ``first_tick`` on, and return the figures that this makes.
+    Those that are not public with these ticks are one block each."""
+    end = first_tick + len(rows)
+    if isinstance(machine, Counter):
+        values = np.asarray(machine.extend(rows), dtype=np.int64)
+        totals = FigureRows(level=0, stage=0, first_tick=first_tick, end_tick=end, values=values)
+        return [(end, totals)]
+    assert calendar is not None
+    machine.calendar = calendar
+    begin, dated = calendar.first_tick, list[Dated]()
+    for made in machine.close(np.minimum(rows, largest_count(ticks))):
+        due = int(np.searchsorted(made.public, end - begin, side="right"))
+        later = (slice(at, at + 1) for at in range(due, len(made.ends)))
+        dated.extend(
+            (begin + int(made.public[part][-1]), _rows_of(made, part, begin))
+            for part in ((slice(due), *later) if due else later)
+        )
+    return dated
+
+
+def _rows_of(made: Made, part: slice, first_tick: int) -> FigureRows:
+    return FigureRows(
+        level=made.level,
+        stage=made.stage,
+        first_tick=first_tick + int(made.starts[part][0]),
+        end_tick=first_tick + int(made.ends[part][-1]),
+        values=made.values[part],
+    )
+
+
+# The embargo
+# ------------------------------------------------------------------------------------------------
+def hold_back(database: Database, seal: Seal, status: Status, waiting: Sequence[Dated]) -> None:
+    """Store figures that are not public yet, one block in a row. Sealed, and of a size that depends
+    on the number of declared keys alone; of hidden keys, of a size class."""
     rows = []
     for public_tick, each in waiting:
-        if isinstance(each, KeyFigures):
-            body = packed(each.keys, each.values, size_class(each.body))
-        else:
-            body = each.values.astype("<i8", copy=False).tobytes()
+        body = packed(each.values, each.keys)
+        if each.level == DISCOVERED:
+            body = body.ljust(size_class(body), b"\0")
         place = (each.level, each.stage, each.first_tick, each.end_tick, public_tick)
         rows.append((status.id, *place, seal.close(body, _about(status, *place))))
     database.change_many(
@@ -54,28 +116,21 @@ def next_public_tick(database: Database, stream: int) -> int | None:
     return None if tick is None else int(tick)
 
 
-def take_public(
-    database: Database, seal: Seal, status: Status, end: int
-) -> list[FigureRows | KeyFigures]:
+def take_public(database: Database, seal: Seal, status: Status, end: int) -> list[FigureRows]:
     """Take the figures out of the embargo that become public with the ticks before ``end``."""
     rows = database.query(
         "DELETE FROM embargo WHERE stream = ? AND public_tick <= ? RETURNING level, stage,"
         " first_tick, end_tick, public_tick, body",
         (status.id, end),
     )
-    taken: list[FigureRows | KeyFigures] = []
+    taken = []
     for *place, body in sorted(rows, key=lambda row: row[:3]):
-        opened = seal.open(body, _about(status, *place))
+        values, keys = unpacked(seal.open(body, _about(status, *place)))
         level, stage, first, until, _ = place
-        if level == DISCOVERED:
-            keys, values = unpacked(opened)
-            taken.append(
-                KeyFigures(stage=stage, first_tick=first, end_tick=until, keys=keys, values=values)
-            )
-            continue
-        values = np.frombuffer(opened, dtype="<i8").astype(np.int64).reshape(1, -1)
         taken.append(
-            FigureRows(level=level, stage=stage, first_tick=first, end_tick=until, values=values)
+            FigureRows(
+                level=level, stage=stage, first_tick=first, end_tick=until, values=values, keys=keys
+            )
         )
     return taken
 
@@ -84,3 +139,89 @@ def _about(
     status: Status, level: int, stage: int, first_tick: int, end_tick: int, public_tick: int
 ) -> str:
     return f"{status.uid}/embargo/{level}/{stage}/{first_tick}/{end_tick}/{public_tick}"
+
+
+def size_class(body: bytes) -> int:
+    """The public size of a body of hidden keys under embargo."""
+    size = SMALLEST_CLASS
+    while size < len(body):
+        size *= 4
+    return size
+
+
+# Hidden keys
+# ------------------------------------------------------------------------------------------------
+def drawn(
+    hidden: HiddenKeys,
+    day: int,
+    ticks: range,
+    persons: Counts,
+    source: NoiseSource | None = None,
+) -> list[Dated]:
+    """The figures of a day at each stage, from how many persons brought each key. Each key has
+    noises of its own, drawn here and once; nothing is left of a key that no stage shows."""
+    if len(persons) > hidden.most:
+        raise full(hidden)
+    keys, counts = list(persons), _numbers(persons)
+    discovery = hidden.discovery
+    chain = Chain(DISCOVERED, discovery.scales)
+    noises = chain.many(source or SystemNoise(), range(day, day + 1), len(keys))
+    values = [counts + noise[0] for noise in noises]
+    first = discovery.first_shown(values)
+    shown = np.flatnonzero(first < len(values)).tolist()
+    order = np.array(sorted(shown, key=keys.__getitem__), dtype=np.int64)
+    dated = []
+    for stage, each in enumerate(values):
+        some = order[first[order] <= stage]
+        rows = FigureRows(
+            level=DISCOVERED,
+            stage=stage,
+            first_tick=ticks.start,
+            end_tick=ticks.stop,
+            values=each[np.newaxis, some],
+            keys=[keys[at] for at in some.tolist()],
+        )
+        dated.append((hidden.public_tick(stage, ticks.stop), rows))
+    return dated
+
+
+def full(hidden: HiddenKeys) -> FullError:
+    """The incident that stops a stream."""
+    return FullError(
+        f"hidden keys of one day must be at most {hidden.most:,}; the stream stops: find out who"
+        " sends ever new keys, then go on with a new stream and a smaller sample"
+    )
+
+
+def hide(database: Database, seal: Seal, uid: str, stream: int, block: int, counts: Counts) -> None:
+    """Store hidden keys of the open day."""
+    body = packed(_numbers(counts)[np.newaxis], counts)
+    database.change(
+        "INSERT INTO hidden (stream, block, body) VALUES (?, ?, ?)",
+        (stream, block, seal.close(body, f"{uid}/hidden/{block}")),
+    )
+
+
+def take_hidden(
+    database: Database, seal: Seal, uid: str, stream: int, before: int
+) -> dict[int, dict[str, int]]:
+    """Take the hidden keys of the days before a block, added up, and remove them."""
+    taken: dict[int, dict[str, int]] = {}
+    sql = "DELETE FROM hidden WHERE stream = ? AND block < ? RETURNING block, body"
+    for block, body in database.query(sql, (stream, before)):
+        (numbers,), keys = unpacked(seal.open(body, f"{uid}/hidden/{block}"))
+        add_counts(taken.setdefault(block, {}), zip(keys, numbers.tolist(), strict=True))
+    return taken
+
+
+def add_counts(sums: dict[str, int], counts: Iterable[tuple[str, int]]) -> None:
+    """Add numbers of persons to those of the same keys."""
+    if not sums:
+        sums.update(counts)
+        return
+    for key, count in counts:
+        sums[key] = sums.get(key, 0) + count
+
+
+def _numbers(counts: Counts) -> Numbers:
+    return np.fromiter(counts.values(), dtype=np.int64, count=len(counts))

@@ -18,31 +18,18 @@ from fadecount.errors import FadecountError, bad_parameter, missing_extra
 from fadecount.streams.description import Description
 from fadecount.streams.forks import StreamLoss
 from fadecount.streams.groups import NO_GROUP, GroupLoss
+from fadecount.streams.published import COLUMNS as OF_FIGURES
 from fadecount.streams.published import (
-    STATUSES,
     TOTAL,
-    Figures,
-    KeyTable,
     Published,
+    Table,
+    joined_table,
     loss_steps,
     no_figures,
 )
 from fadecount.streams.ticks import iso_times
 
-COLUMNS = (
-    "stream",
-    "start",
-    "end",
-    "key",
-    "value",
-    "low",
-    "high",
-    "status",
-    "partial",
-    "published",
-)
-Table = dict[str, NDArray[Any]]
-"""Columns of one length; times are Unix seconds."""
+COLUMNS = ("stream", *OF_FIGURES)
 APPEARED = "appeared"
 """The column of streams in which keys appear by themselves: when a key was shown first."""
 TIMES = ("start", "end", "published", APPEARED)
@@ -130,7 +117,7 @@ class FigureWriter:
         force: bool = False,
         append: bool = False,
     ) -> None:
-        self._stream, self._zone = description.name, description.ticks.zone
+        self._description = description
         self._about = about_stream(description, loss, group)
         self._columns = columns_of(description)
         self._kind = check_output(output, force=force, append=append, columns=self._columns)
@@ -142,11 +129,11 @@ class FigureWriter:
     def write(self, table: Table) -> None:
         """Write the rows of a table."""
         if self._kind == "parquet":
-            stream = _polars().lit(self._stream).alias("stream")
-            frame = to_frame(table, self._zone)
+            stream = _polars().lit(self._description.name).alias("stream")
+            frame = _frame(table, self._description)
             self._frames.append(frame.select(stream, _polars().all()))
             return
-        rows = table_rows(self._stream, table, self._zone)
+        rows = table_rows(self._description.name, table, self._description.ticks.zone)
         if self._kind == "csv":
             self._put(csv_text(rows))
         else:
@@ -251,14 +238,14 @@ def published_tables(
     keys, per, hidden = published.keys, per or published.default_per, published.description.hidden
     asked = {"since": since, "until": until, "as_of": as_of, "news_since": news_since}
     if per != TOTAL:
-        yield _with_appeared(figures_table(published.figures(per, **asked), keys), hidden)
+        yield _with_appeared(published.figures(per, **asked).table(keys), hidden)
         if hidden is not None and per == hidden.discovery.per:
-            yield keys_table(published.discovered(**asked))
+            yield published.discovered(**asked)
         return
-    yield _with_appeared(figures_table(no_figures(len(keys)), keys), hidden)
+    yield _with_appeared(no_figures(len(keys)).table(keys), hidden)
     since = since if news_since is None else news_since
     for piece in published.running(since=since, until=until, as_of=as_of):
-        yield _with_appeared(figures_table(piece, keys), hidden)
+        yield _with_appeared(piece.table(keys), hidden)
 
 
 def news_tables(published: Published, first: int, last: int, *, per: str) -> Iterator[Table]:
@@ -267,67 +254,20 @@ def news_tables(published: Published, first: int, last: int, *, per: str) -> Ite
     hidden = published.description.hidden
     if hidden is None or per == TOTAL or per in published.description.levels:
         for figures in published.published_with(first, last, per=per):
-            yield _with_appeared(figures_table(figures, published.keys), hidden)
+            yield _with_appeared(figures.table(published.keys), hidden)
     if hidden is not None and per == hidden.discovery.per:
-        yield keys_table(published.discovered(as_of=last + 1, news_since=first))
+        yield published.discovered(as_of=last + 1, news_since=first)
+
+
+def published_frame(published: Published, *, per: str | None = None) -> Any:
+    """:func:`published_tables` as a data frame of polars, with timestamps in the stream's zone."""
+    return _frame(joined_table(published_tables(published, per=per)), published.description)
 
 
 def _with_appeared(table: Table, hidden: object) -> Table:
     """The table of declared keys with the column of those that appear, where there are such."""
     nothing = np.full(len(table["start"]), NEVER, dtype=np.int64)
     return table if hidden is None else {**table, APPEARED: nothing}
-
-
-def keys_table(keys: KeyTable) -> Table:
-    """Keys that appeared by themselves, with the columns of :func:`figures_table` and
-    ``appeared``."""
-    columns = (
-        keys.starts,
-        keys.ends,
-        keys.keys,
-        keys.values,
-        keys.values - keys.half_widths,
-        keys.values + keys.half_widths,
-        np.array(STATUSES, dtype=object)[keys.status],
-        np.zeros(len(keys), dtype=np.bool_),
-        keys.published,
-        keys.appeared,
-    )
-    return dict(zip((*COLUMNS[1:], APPEARED), columns, strict=True))
-
-
-def figures_table(
-    figures: Figures, keys: Sequence[str | None], positions: Sequence[int] | None = None
-) -> Table:
-    """Figures as columns: start, end, key, value, low, high, status, partial, published; without
-    keys that were not declared in time. The key None is the sum over all of them.
-
-    ``positions`` chooses the keys (default: all of them).
-    """
-    chosen = [
-        at
-        for at in (range(len(keys)) if positions is None else positions)
-        if at < figures.values.shape[1]
-    ]
-    width, known = len(chosen), figures.known[:, chosen].ravel()
-    columns = (
-        np.repeat(figures.starts, width),
-        np.repeat(figures.ends, width),
-        np.tile(np.array(keys, dtype=object)[chosen], len(figures)),
-        figures.values[:, chosen].ravel(),
-        figures.low[:, chosen].ravel(),
-        figures.high[:, chosen].ravel(),
-        np.repeat(np.array(figures.shown_status, dtype=object), width),
-        np.repeat(figures.partial, width),
-        np.repeat(figures.published, width),
-    )
-    return {name: column[known] for name, column in zip(COLUMNS[1:], columns, strict=True)}
-
-
-def joined_table(tables: Iterable[Table]) -> Table:
-    """The rows of some tables with the same columns, of which there is at least one."""
-    parts = list(tables)
-    return {name: np.concatenate([each[name] for each in parts]) for name in parts[0]}
 
 
 def table_rows(stream: str, table: Table, zone: str) -> Iterator[tuple[object, ...]]:
@@ -357,23 +297,17 @@ def csv_text(rows: Iterable[Sequence[object]]) -> str:
     return text.getvalue()
 
 
-def to_frame(table: Table, zone: str) -> Any:
-    """A table as a data frame of polars."""
+def _frame(table: Table, description: Description) -> Any:
     polars = _polars()
-    frame = polars.DataFrame(
-        {
-            name: polars.Series(column.tolist() if column.dtype == object else column)
-            for name, column in table.items()
-        }
-    )
-    kinds = {
-        **dict.fromkeys(("key", "status"), polars.String),
-        **dict.fromkeys(("value", "low", "high"), polars.Int64),
+    columns = {
+        name: column.tolist() if column.dtype == object else column
+        for name, column in table.items()
     }
-    return frame.cast(kinds).with_columns(
-        (polars.col(name).cast(polars.Int64).replace(NEVER, None) * 1_000_000)
+    texts = dict.fromkeys(("key", "status"), polars.String)
+    return polars.DataFrame(columns, schema_overrides=texts).with_columns(
+        (polars.col(name).replace(NEVER, None) * 1_000_000)
         .cast(polars.Datetime("us", "UTC"))
-        .dt.convert_time_zone(zone)
+        .dt.convert_time_zone(description.ticks.zone)
         for name in TIMES
         if name in table
     )

@@ -27,7 +27,7 @@ from fadecount.noise import unpredictable
 from fadecount.streams.database import Checkpoints, Database, placeholders
 from fadecount.streams.description import Description
 from fadecount.streams.discovery import LONGEST_KEY, Counts, can_be_key
-from fadecount.streams.hidden import full, hide, take_hidden
+from fadecount.streams.embargo import full, hide, take_hidden
 from fadecount.streams.seal import Seal
 from fadecount.streams.status import Status, read_keys
 

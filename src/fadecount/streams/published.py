@@ -1,8 +1,8 @@
 """What a stream has published, and views of it: figures per hour or day, totals, so far today, any
-window.
+window; means of two streams.
 
 Everything here is computed from published figures, so it costs no privacy. It is the same for a
-store and for a stream that is kept nowhere: both give rows of figures (:class:`FigureSource`).
+store and for a stream that is kept nowhere: both give rows of figures (``FigureSource``).
 
 ``as_of`` is a tick: everything that was public when that tick began. By default it is the end of
 what is published.
@@ -10,13 +10,12 @@ what is published.
 
 from __future__ import annotations
 
-from bisect import bisect_right
 from collections import Counter
-from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field, fields, replace
 from fractions import Fraction
 from itertools import pairwise
-from typing import Any, Protocol
+from typing import Any, Self
 
 import numpy as np
 from numpy.typing import NDArray
@@ -28,12 +27,16 @@ from fadecount.mechanisms.noise_law import quantiles
 from fadecount.mechanisms.views import Views, bounds_of_sums, half_widths_around, views_of
 from fadecount.streams.calendar import BlockCalendar
 from fadecount.streams.description import Description
-from fadecount.streams.discovery import KeyFigures, public_tick
-from fadecount.streams.figures import FigureRows
+from fadecount.streams.discovery import DISCOVERED
+from fadecount.streams.figures import FigureRows, FigureSource
 from fadecount.streams.status import earliest_step
 from fadecount.streams.windows import WindowCalendar, window_ticks
 
 Numbers = NDArray[np.int64]
+Table = dict[str, NDArray[Any]]
+"""Columns of one length: start, end, key, value, low, high, status, partial, published, and for
+keys that appeared by themselves ``appeared``. Times are Unix seconds."""
+COLUMNS = ("start", "end", "key", "value", "low", "high", "status", "partial", "published")
 BETA = 0.05
 """Intervals hold the true count with at least 95 %."""
 PROVISIONAL, REVISED, FINAL = 0, 1, 2
@@ -42,67 +45,59 @@ TOTAL = "total"
 """The ``per`` of running totals: slots that all begin with the stream."""
 AT_ONCE = 4096
 """How many windows are computed together."""
-
-
-class FigureSource(Protocol):
-    """Where figures come from."""
-
-    def rows(self, level: int, stage: int, first_tick: int, end_tick: int) -> Iterator[FigureRows]:
-        """The rows that hold blocks in these ticks, in order."""
-
-    def key_figures(self, stage: int, first_tick: int, end_tick: int) -> Iterator[KeyFigures]:
-        """The figures of hidden keys of the days that begin in these ticks, in order."""
-
-
-class FiguresInMemory:
-    """Figures that are kept nowhere else, in the order in which they were made."""
-
-    def __init__(self) -> None:
-        self._rows: dict[tuple[int, int], list[FigureRows]] = {}
-        self._keys: list[KeyFigures] = []
-
-    def add(self, rows: FigureRows | KeyFigures) -> None:
-        """Keep rows; those of a level and stage come in order."""
-        if isinstance(rows, KeyFigures):
-            self._keys.append(rows)
-        else:
-            self._rows.setdefault((rows.level, rows.stage), []).append(rows)
-
-    def key_figures(self, stage: int, first_tick: int, end_tick: int) -> Iterator[KeyFigures]:
-        for row in self._keys:
-            if row.stage == stage and first_tick <= row.first_tick < end_tick:
-                yield row
-
-    def rows(self, level: int, stage: int, first_tick: int, end_tick: int) -> Iterator[FigureRows]:
-        rows = self._rows.get((level, stage), [])
-        begin = bisect_right(rows, first_tick, key=lambda row: row.end_tick)
-        for row in rows[begin:]:
-            if row.first_tick >= end_tick:
-                return
-            yield row
+_NO_TIMES: Numbers = np.zeros(0, dtype=np.int64)
+_GAP = 16
+"""Running totals that are farther apart than this are read one by one."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
-class Figures:
-    """Counts of slots of time, in the shape (slots, keys), with their 95 % intervals.
-
-    ``starts`` and ``ends`` are Unix seconds. ``status`` is an index of ``STATUSES``: a value that
-    nothing can change any more is final. ``published`` is when the last part of it became public. A
-    ``partial`` slot is not covered from its beginning to its end. Where ``known`` is false, the
-    key was not declared in time. Values may be negative, since noise is.
-    """
+class Slots:
+    """Slots of time: where they begin and end in Unix seconds, and as positions (steps after the
+    stream began) as far as they are public. A ``partial`` slot is not covered from its beginning to
+    its end."""
 
     starts: Numbers
     ends: Numbers
+    begins: Numbers
+    reached: Numbers
+    partial: NDArray[np.bool_]
+
+    def __len__(self) -> int:
+        return len(self.starts)
+
+    def chosen(self, part: slice | NDArray[Any]) -> Self:
+        """Some of the slots."""
+        return type(self)(**{each.name: getattr(self, each.name)[part] for each in fields(self)})
+
+    @classmethod
+    def joined(cls, parts: Sequence[Self]) -> Self:
+        """The slots of several tables, one after the other."""
+        names = [each.name for each in fields(cls)]
+        return cls(**{name: np.concatenate([getattr(e, name) for e in parts]) for name in names})
+
+    def beginning_in(self, first: int, end: int) -> Self:
+        """Those that begin in the positions from ``first`` to before ``end``."""
+        return self.chosen(slice(*np.searchsorted(self.begins, [first, end]).tolist()))
+
+    def figures(self, **columns: NDArray[Any]) -> Figures:
+        """The figures of these slots."""
+        return Figures(**{each.name: getattr(self, each.name) for each in fields(Slots)}, **columns)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True, eq=False)
+class Figures(Slots):
+    """Counts of slots of time, in the shape (slots, keys), with their 95 % intervals.
+
+    ``status`` is an index of ``STATUSES``: a value that nothing can change any more is final.
+    ``published`` is when the last part of it became public. Where ``known`` is false, the key was
+    not declared in time. Values may be negative, since noise is.
+    """
+
     values: Numbers
     half_widths: Numbers
     known: NDArray[np.bool_]
     status: Numbers
     published: Numbers
-    partial: NDArray[np.bool_]
-
-    def __len__(self) -> int:
-        return len(self.starts)
 
     @property
     def low(self) -> Numbers:
@@ -119,52 +114,24 @@ class Figures:
         """The status of each slot, in words."""
         return [STATUSES[each] for each in self.status.tolist()]
 
-    def chosen(self, part: slice | NDArray[Any]) -> Figures:
-        """Some of the slots."""
-        return Figures(**{name: getattr(self, name)[part] for name in self.__slots__})
-
-    @classmethod
-    def joined(cls, parts: Sequence[Figures]) -> Figures:
-        """The slots of several tables, one after the other."""
-        names = cls.__slots__
-        return cls(
-            **{name: np.concatenate([getattr(part, name) for part in parts]) for name in names}
+    def table(self, keys: Sequence[str | None], positions: Sequence[int] | None = None) -> Table:
+        """The figures as columns, without keys that were not declared in time. The key None is the
+        sum over all of them. ``positions`` chooses the keys (default: all of them)."""
+        wanted = range(len(keys)) if positions is None else positions
+        chosen = [at for at in wanted if at < self.values.shape[1]]
+        width, known = len(chosen), self.known[:, chosen].ravel()
+        columns = (
+            np.repeat(self.starts, width),
+            np.repeat(self.ends, width),
+            np.tile(np.array(keys, dtype=object)[chosen], len(self)),
+            self.values[:, chosen].ravel(),
+            self.low[:, chosen].ravel(),
+            self.high[:, chosen].ravel(),
+            np.repeat(np.array(self.shown_status, dtype=object), width),
+            np.repeat(self.partial, width),
+            np.repeat(self.published, width),
         )
-
-
-@dataclass(frozen=True, slots=True, kw_only=True, eq=False)
-class KeyTable:
-    """Keys that appeared by themselves, one row for each day and key: noisy numbers of persons with
-    their 95 % intervals. Times are Unix seconds; ``appeared`` is when the key of that day was shown
-    first, ``published`` when this stage was.
-
-    An interval is that of the noise, whether or not the key is shown. A key that was shown with a
-    count near its threshold was helped by its noise: such counts lean high until the next stage.
-    """
-
-    starts: Numbers
-    ends: Numbers
-    keys: NDArray[np.object_]
-    stages: Numbers
-    values: Numbers
-    half_widths: Numbers
-    status: Numbers
-    published: Numbers
-    appeared: Numbers
-
-    def __len__(self) -> int:
-        return len(self.starts)
-
-    @classmethod
-    def joined(cls, parts: Sequence[KeyTable]) -> KeyTable:
-        """The rows of several tables, one after the other."""
-        nothing = np.zeros(0, dtype=np.int64)
-        return cls(
-            **{
-                name: np.concatenate([nothing, *(getattr(part, name) for part in parts)])
-                for name in cls.__slots__
-            }
-        )
+        return {name: column[known] for name, column in zip(COLUMNS, columns, strict=True)}
 
 
 @dataclass(slots=True, kw_only=True)
@@ -263,14 +230,10 @@ class Published:
         if level is not None and self.kept:
             first = max(first, self.kept[level])
         begin = first - self.first_tick
-        slots = (
-            self._blocks(level, steps, begin, most)
-            if level is not None
-            else self._slots(per, steps, begin, most)
-        )
+        slots = self._slots(per, steps, begin, most)
         slots = slots.beginning_in(begin, end - self.first_tick).chosen(slice(most))
         if news_since is not None:
-            slots = slots.chosen(slots.ends + self._settling > news_since - self.first_tick)
+            slots = slots.chosen(slots.reached + self._settling > news_since - self.first_tick)
         figures = (
             self._windows(slots, steps) if level is None else self._of_level(level, slots, steps)
         )
@@ -342,15 +305,16 @@ class Published:
         ``1d``."""
         require_sum(self.description, per)
         steps, level = self._steps(as_of), self._level(per)
-        open_too = steps + 1  # the tick that is open is in the slot, and not counted
         if level is not None and self.calendar is not None:
-            slots = self._blocks(level, open_too, self.calendar.frontier(level, steps))
+            first = self.calendar.frontier(level, steps)
         else:
-            first = steps - self._delay - 8 * self._nominal(per)
-            slots = self._slots(per, open_too, max(0, first))
-        slots = slots.chosen(slice(-1, None))
-        ends = np.minimum(slots.ends, steps - self._delay)
-        return self._windows(replace(slots, ends=ends, partial=np.ones_like(slots.partial)), steps)
+            first = max(0, steps - self._delay - 8 * self._nominal(per))
+        # the tick that is open is in the slot, and not counted
+        slots = self._slots(per, steps + 1, first).chosen(slice(-1, None))
+        reached = np.minimum(slots.reached, steps - self._delay)
+        return self._windows(
+            replace(slots, reached=reached, partial=np.ones_like(slots.partial)), steps
+        )
 
     def window(self, first: int, end: int, *, as_of: int | None = None) -> Figures:
         """The count of the ticks from ``first`` to before ``end``, of which what is published
@@ -379,13 +343,13 @@ class Published:
         assert isinstance(mechanism, Blocks)
         assert calendar is not None
         steps = last + 1 - begin
-        slots = self._blocks(level, steps)
+        slots = self._blocks(level, steps, 0, None)
         for stage in mechanism.levels[level].stages:
             out = [
                 calendar.frontier(level, max(0, each - stage.lag))
                 for each in (first - begin, steps)
             ]
-            part = slice(*np.searchsorted(slots.ends, out, side="right").tolist())
+            part = slice(*np.searchsorted(slots.reached, out, side="right").tolist())
             yield self._of_level(level, slots.chosen(part), steps)
 
     def discovered(
@@ -395,43 +359,46 @@ class Published:
         until: int | None = None,
         as_of: int | None = None,
         news_since: int | None = None,
-    ) -> KeyTable:
+    ) -> Table:
         """The keys that appeared by themselves on the days that begin in the ticks from ``since``
-        to before ``until``, each day at its latest stage. With ``news_since``, only what became
-        public with that tick or later.
+        to before ``until``, one row for each day and key, at its latest stage: noisy numbers of
+        persons. ``appeared`` is when the key of that day was shown first. With ``news_since``, only
+        what became public with that tick or later.
 
-        Nothing tells a key that is still hidden from one that nobody brought.
+        Nothing tells a key that is still hidden from one that nobody brought. An interval is that
+        of the noise, whether or not the key is shown. A key that was shown with a count near its
+        threshold was helped by its noise: such counts lean high until the next stage.
         """
-        days = [
-            self._day(figures)
-            for figures in self._key_figures(since, until, self._steps(as_of))
-            if news_since is None or self._public(figures[-1]) > news_since
+        tables = [
+            self._day(rows)
+            for rows in self._key_figures(since, until, self._steps(as_of))
+            if news_since is None or self._public(rows[-1]) > news_since
         ]
-        return KeyTable.joined(days)
+        return joined_table([no_figures(0).table(()) | {"appeared": _NO_TIMES}, *tables])
 
     def _key_figures(
         self, since: int | None, until: int | None, steps: int
-    ) -> Iterator[list[KeyFigures]]:
+    ) -> Iterator[list[FigureRows]]:
         """For each day the public figures of hidden keys, by stage."""
         hidden, end = self.description.hidden, self.first_tick + steps
         if hidden is None:
             return
-        per, first = hidden.discovery.per, self.first_tick
-        if self.kept and per in self.description.levels:
-            first = self.kept[self.description.levels.index(per)]
-        span = max(first, since or first), end if until is None else min(end, until)
-        days: dict[int, list[KeyFigures]] = {}
+        level, first = self._level(hidden.discovery.per), self.first_tick
+        if self.kept and level is not None:
+            first = self.kept[level]
+        begin, stop = max(first, since or first), end if until is None else min(end, until)
+        days: dict[int, list[FigureRows]] = {}
         for stage in range(len(hidden.discovery.stages)):
-            for figures in self.source.key_figures(stage, *span):
-                if self._public(figures) <= end:
-                    days.setdefault(figures.first_tick, []).append(figures)
+            for rows in self.source(DISCOVERED, stage, begin, stop):
+                if rows.first_tick >= begin and self._public(rows) <= end:
+                    days.setdefault(rows.first_tick, []).append(rows)
         yield from (days[day] for day in sorted(days))
 
-    def _public(self, figures: KeyFigures) -> int:
+    def _public(self, rows: FigureRows) -> int:
         assert self.description.hidden is not None
-        return public_tick(self.description.hidden, figures)
+        return self.description.hidden.public_tick(rows.stage, rows.end_tick)
 
-    def _day(self, figures: Sequence[KeyFigures]) -> KeyTable:
+    def _day(self, figures: Sequence[FigureRows]) -> Table:
         """The keys of a day at its latest stage, and when each was shown first."""
         hidden, ticks, last = self.description.hidden, self.description.ticks, figures[-1]
         assert hidden is not None
@@ -439,19 +406,24 @@ class Published:
         appeared: dict[str, int] = {}
         for each, time in zip(reversed(figures), reversed(times), strict=True):
             appeared.update(dict.fromkeys(each.keys, time))
-        count, stages = len(last.keys), hidden.discovery.stages
+        stages = hidden.discovery.stages
         status = FINAL if last.stage == len(stages) - 1 else min(last.stage, REVISED)
-        return KeyTable(
-            starts=np.full(count, ticks.start_seconds(last.first_tick)),
-            ends=np.full(count, ticks.start_seconds(last.end_tick)),
-            keys=np.array(last.keys, dtype=object),
-            stages=np.full(count, last.stage),
-            values=last.values,
-            half_widths=np.full(count, _half_widths([((stages[last.stage][1], 1),)])[0]),
-            status=np.full(count, status),
-            published=np.full(count, times[-1]),
-            appeared=np.array([appeared[key] for key in last.keys], dtype=np.int64),
+        slot = Slots(
+            starts=np.array([ticks.start_seconds(last.first_tick)]),
+            ends=np.array([ticks.start_seconds(last.end_tick)]),
+            begins=np.array([last.first_tick]),
+            reached=np.array([last.end_tick]),
+            partial=np.array([False]),
         )
+        around = _half_widths([((stages[last.stage][1], 1),)])[0]
+        table = slot.figures(
+            values=last.values,
+            half_widths=np.full_like(last.values, around),
+            known=np.ones(last.values.shape, dtype=np.bool_),
+            status=np.array([status]),
+            published=np.array([times[-1]]),
+        ).table(last.keys)
+        return table | {"appeared": np.array([appeared[key] for key in last.keys], dtype=np.int64)}
 
     def top(
         self, *, since: int | None = None, until: int | None = None, as_of: int | None = None
@@ -468,10 +440,10 @@ class Published:
                 around = int(declared.half_widths[0, at])
                 ranked.append(Ranked(key=key, value=int(declared.values[0, at]), around=around))
         sums: dict[str, tuple[int, Counter[float]]] = {}
-        for *_, figures in self._key_figures(since, until, steps):
+        for *_, rows in self._key_figures(since, until, steps):
             assert hidden is not None
-            epsilon = hidden.discovery.stages[figures.stage][1]
-            for key, value in zip(figures.keys, figures.values.tolist(), strict=True):
+            epsilon = hidden.discovery.stages[rows.stage][1]
+            for key, value in zip(rows.keys, rows.values[0].tolist(), strict=True):
                 total, noises = sums.get(key, (0, Counter()))
                 noises[epsilon] += 1
                 sums[key] = total + value, noises
@@ -523,10 +495,13 @@ class Published:
         """About how many ticks a slot of a length has."""
         return max(1, parse_duration(per, name="per") // self.description.ticks.tick_seconds)
 
-    def _slots(self, per: str, steps: int, first: int = 0, most: int | None = None) -> _Slots:
+    def _slots(self, per: str, steps: int, first: int = 0, most: int | None = None) -> Slots:
         """The slots of a length that begin at a position or later, as far as they are public (of
         running totals with a delay, as far as they are shown); if that is enough, at least ``most``
         of them."""
+        level = self._level(per)
+        if level is not None:
+            return self._blocks(level, steps, first, most)
         ticks, nothing = self.description.ticks, np.zeros(0, dtype=np.int64)
         calendar = WindowCalendar(per=per, zone=ticks.zone)
         begin, last = self.first_tick, self.first_tick + steps - self._delay - 1
@@ -544,38 +519,36 @@ class Published:
             smallest = self.description.levels[0]
             remedy = f"the stream publishes {', '.join(self.description.levels)}"
             raise bad_parameter("per", per, f"made of whole blocks of {smallest}", remedy)
-        return _Slots(
+        return Slots(
+            starts=edges[:-1],
+            ends=edges[1:],
             begins=positions[:-1],
-            ends=positions[1:],
-            starts_at=edges[:-1],
-            ends_at=edges[1:],
+            reached=positions[1:],
             partial=partial,
         )
 
-    def _blocks(self, level: int, steps: int, first: int = 0, most: int | None = None) -> _Slots:
-        """The blocks of a level that begin at a position or later, as far as they are public; if
-        that is enough, at least ``most`` of them."""
+    def _blocks(self, level: int, steps: int, first: int, most: int | None) -> Slots:
+        """The blocks of a level, like :meth:`_slots`."""
         calendar, mechanism = self.calendar, self.description.mechanism
         assert calendar is not None
         assert isinstance(mechanism, Blocks)
         begin, stop = calendar.end(level, first), steps
         if most is not None:
             stop = min(steps, begin + 2 * (most + 1) * mechanism.levels[level].length)
-        if begin >= stop:
-            return self._between(np.zeros(0, dtype=np.int64), np.zeros(0, dtype=np.int64))
-        ends = calendar.edges(level, begin, stop)
-        if calendar.end(level, stop) > stop:  # a block is open
+        ends = calendar.edges(level, begin, max(begin, stop))
+        if begin < stop < calendar.end(level, stop):  # a block is open
             ends = np.append(ends, calendar.end(level, stop))
-        slots = self._between(np.append(begin, ends[:-1]), ends)
-        return replace(slots, ends=np.minimum(ends, steps), partial=ends > steps)
+        slots = self._between(np.append(begin, ends)[: len(ends)], ends)
+        return replace(slots, reached=np.minimum(ends, steps), partial=ends > steps)
 
-    def _between(self, begins: Numbers, ends: Numbers) -> _Slots:
-        starts_at, ends_at = (
-            self.description.ticks.starts_of(self.first_tick + each) for each in (begins, ends)
-        )
-        partial = np.zeros(len(begins), dtype=np.bool_)
-        return _Slots(
-            begins=begins, ends=ends, starts_at=starts_at, ends_at=ends_at, partial=partial
+    def _between(self, begins: Numbers, ends: Numbers) -> Slots:
+        starts_of, first = self.description.ticks.starts_of, self.first_tick
+        return Slots(
+            starts=starts_of(first + begins),
+            ends=starts_of(first + ends),
+            begins=begins,
+            reached=ends,
+            partial=np.zeros(len(begins), dtype=np.bool_),
         )
 
     @property
@@ -590,185 +563,190 @@ class Published:
 
     # Figures of a level
     # --------------------------------------------------------------------------------------------
-    def _of_level(self, level: int, slots: _Slots, steps: int) -> Figures:
+    def _of_level(self, level: int, slots: Slots, steps: int) -> Figures:
         """The published figures of these blocks, each at its latest stage; of those that are not
         out, and of void ones, what can be computed."""
         mechanism, calendar = self.description.mechanism, self.calendar
         assert isinstance(mechanism, Blocks)
         assert calendar is not None
-        stages = mechanism.levels[level].stages
-        if self.kept and len(slots.begins) and slots.begins[0] + self.first_tick < self.kept[level]:
+        stages, positions = mechanism.levels[level].stages, np.arange(self._width)
+        if self.kept:
             slots = slots.beginning_in(self.kept[level] - self.first_tick, steps)
-        ends, width = slots.ends, self._width
-        values = np.zeros((len(ends), width), dtype=np.int64)
-        known = np.zeros((len(ends), width), dtype=np.bool_)
-        around, status, published, copies = (np.zeros(len(ends), dtype=np.int64) for _ in range(4))
+        ends, shape = slots.reached, (len(slots), self._width)
+        values, known = np.zeros(shape, dtype=np.int64), np.zeros(shape, dtype=np.bool_)
+        around, status, published = (np.zeros(len(ends), dtype=np.int64) for _ in range(3))
         out = np.zeros(len(ends), dtype=np.bool_)
         until = 0
         for stage in reversed(range(len(stages))):
             reached = calendar.frontier(level, max(0, steps - stages[stage].lag))
             low, high = np.searchsorted(ends, [until, reached], side="right").tolist()
             if low < high:
-                part = slice(low, high)
-                for some, rows in self._read(
-                    level, stage, int(slots.begins[low]), int(ends[high - 1])
-                ):
-                    places, columns = np.searchsorted(ends, some), self._columns(rows)
-                    copies[places] = rows.shape[1] if self.summed else 1
-                    values[places, : columns.shape[1]] = columns
-                    known[places, : columns.shape[1]], out[places] = True, True
-                for count in np.unique(copies[part][out[part]]).tolist():
+                span = int(slots.begins[low]), int(ends[high - 1])
+                some, rows, widths = self._read(level, stage, [span])
+                places = np.searchsorted(ends, some)
+                copies = widths if self.summed else np.ones_like(widths)
+                for count in np.unique(copies).tolist():
                     width_of_sum = mechanism.figure_interval(level, stage, self.beta, copies=count)
-                    around[part][copies[part] == count] = width_of_sum
-                status[part] = STATUSES.index(mechanism.levels[level].status(stage))
-                at = self.first_tick + ends[part] + stages[stage].lag
-                published[part] = self.description.ticks.starts_of(at)
+                    around[places[copies == count]] = width_of_sum
+                values[places], out[places] = rows, True
+                known[places] = self.summed | (positions < widths[:, np.newaxis])
+                status[low:high] = STATUSES.index(mechanism.levels[level].status(stage))
+                at = self.first_tick + ends[low:high] + stages[stage].lag
+                published[low:high] = self.description.ticks.starts_of(at)
             until = max(until, reached)
-        half_widths = np.where(known, around[:, np.newaxis], 0)
-        whole = slots.figures(values, half_widths, known, status, published)
+        whole = slots.figures(
+            values=values,
+            half_widths=np.where(known, around[:, np.newaxis], 0),
+            known=known,
+            status=status,
+            published=published,
+        )
         if out.all():
             return whole
         others = np.flatnonzero(~out)
         computed = self._windows(slots.chosen(others), steps)
-        for name in Figures.__slots__:
-            getattr(whole, name)[others] = getattr(computed, name)
+        for each in fields(Figures):
+            getattr(whole, each.name)[others] = getattr(computed, each.name)
         return whole
 
-    def _columns(self, rows: Numbers) -> Numbers:
-        """Values of keys as columns: theirs, or their sum."""
-        return rows.sum(axis=1, keepdims=True) if self.summed else rows
-
     def _read(
-        self, level: int, stage: int, first: int, end: int
-    ) -> Iterator[tuple[Numbers, Numbers]]:
-        """The figures of the blocks in the positions ``first + 1 .. end``: ends and values. All of
-        them must be there, but for those of void blocks; announced differences are looked up one by
-        one (:meth:`_Fetched.at`)."""
-        calendar = self.calendar
-        assert calendar is not None
-        begin = self.first_tick
-        void = sum(number == level and first < at <= end for number, at in self.voids)
-        lacking = calendar.count(level, first, end) - void
-        for row in self.source.rows(level, stage, begin + first, begin + end):
-            ends = calendar.edges(level, row.first_tick - begin, row.end_tick - begin)
-            if len(ends) != len(row.values):
+        self, level: int, stage: int, ranges: Sequence[tuple[int, int]], keys: slice = slice(None)
+    ) -> tuple[Numbers, Numbers, Numbers]:
+        """The figures of the blocks in the positions ``first + 1 .. end`` of some ranges: their
+        ends, their values for some keys (or the sum of these), and how many of the keys they have.
+
+        All of them must be there, but for those of void blocks; announced differences are looked up
+        one by one (:meth:`_Fetched.at`).
+        """
+        begin, kept = self.first_tick, self.kept[level - (stage == ANNOUNCED)] if self.kept else 0
+        pieces, row = [], None
+        for first, end in ranges:
+            if first + begin < kept:
+                raise self.removed()
+            lacking = len(self._edges(level, first, end))
+            lacking -= sum(number == level and first < at <= end for number, at in self.voids)
+            if row is None or not row.first_tick <= begin + first < begin + end <= row.end_tick:
+                rows = self.source(level, stage, begin + first, begin + end)
+            else:
+                rows = [row]
+            for row in rows:
+                ends = self._edges(level, row.first_tick - begin, row.end_tick - begin)
+                if len(ends) != len(row.values):
+                    raise _incomplete()
+                part = slice(*np.searchsorted(ends, [first, end], side="right").tolist())
+                lacking -= len(ends[part])
+                pieces.append((ends[part], row.values[part, keys]))
+            if lacking > 0 and stage != ANNOUNCED:
                 raise _incomplete()
-            part = slice(*np.searchsorted(ends, [first, end], side="right").tolist())
-            if part.start < part.stop:
-                lacking -= part.stop - part.start
-                yield ends[part], row.values[part]
-        if lacking > 0 and stage != ANNOUNCED:
-            raise _incomplete()
+        width = 1 if self.summed else len(range(len(self.keys))[keys])
+        ends = np.concatenate([_NO_TIMES, *(some for some, _ in pieces)])
+        widths = np.zeros_like(ends)
+        values, at = np.zeros((len(ends), width), dtype=np.int64), 0
+        for some, piece in pieces:
+            part = slice(at, at := at + len(some))
+            widths[part] = piece.shape[1]
+            chosen = piece.sum(axis=1, keepdims=True) if self.summed else piece
+            values[part, : chosen.shape[1]] = chosen
+        return ends, values, widths
+
+    def _edges(self, level: int, first: int, end: int) -> Numbers:
+        """The ends of blocks in the positions ``first + 1 .. end``; of totals, all positions."""
+        if self.calendar is None:
+            return np.arange(first + 1, end + 1, dtype=np.int64)
+        return self.calendar.edges(level, first, end)
 
     # Views
     # --------------------------------------------------------------------------------------------
-    def _windows(self, slots: _Slots, steps: int | Numbers) -> Figures:
+    def _windows(self, slots: Slots, steps: int | Numbers) -> Figures:
         """The counts of any slots, from what was public after so many steps."""
-        if not len(slots.ends):
+        if not len(slots):
             return no_figures(self._width)
-        if isinstance(self.description.mechanism, Blocks):
-            public = np.broadcast_to(steps, slots.ends.shape)
-            lost = np.searchsorted(sorted(set(self.voids.values())), public)
-            order = np.argsort(lost, kind="stable")  # by what was void then
-            cuts = np.flatnonzero(np.diff(lost[order])) + 1
-            parts = [
-                self._from_blocks(slots.chosen(some), public[some])
-                for part in np.split(order, cuts)
-                for some in np.split(part, range(AT_ONCE, len(part), AT_ONCE))
-            ]
-            return Figures.joined(parts).chosen(np.argsort(order, kind="stable"))
-        return self._from_totals(slots)
+        if self.calendar is None:
+            return self._from_totals(slots)
+        public = np.broadcast_to(steps, slots.reached.shape)
+        lost = np.searchsorted(sorted(set(self.voids.values())), public)
+        order = np.argsort(lost, kind="stable")  # by what was void then
+        cuts = np.flatnonzero(np.diff(lost[order])) + 1
+        parts = [
+            self._from_blocks(slots.chosen(some), public[some])
+            for part in np.split(order, cuts)
+            for some in np.split(part, range(AT_ONCE, len(part), AT_ONCE))
+        ]
+        return Figures.joined(parts).chosen(np.argsort(order, kind="stable"))
 
-    def _from_blocks(self, slots: _Slots, steps: Numbers) -> Figures:
-        mechanism, calendar = self.description.mechanism, self.calendar
+    def _from_blocks(self, slots: Slots, steps: Numbers) -> Figures:
+        mechanism, calendar, ends = self.description.mechanism, self.calendar, slots.reached
         assert isinstance(mechanism, Blocks)
         assert calendar is not None
-        shape = len(slots.ends), self._width
+        shape = len(slots), self._width
         values, bounds, moved = np.zeros(shape, dtype=np.int64), np.zeros(shape), np.zeros(shape)
-        known, final = np.zeros(shape, dtype=np.bool_), np.ones(len(slots.ends), dtype=np.bool_)
-        partial, published = slots.partial.copy(), np.zeros_like(slots.ends)
+        known, final = np.zeros(shape, dtype=np.bool_), np.ones(len(slots), dtype=np.bool_)
+        partial, published = slots.partial.copy(), np.zeros_like(ends)
         latest = steps.max(initial=0)
         missing = frozenset(void for void, step in self.voids.items() if step < latest)
         groups = [*self.key_steps, (len(self.keys), 0)]
         parts: list[tuple[Views, int]] = []
         for (position, step), (after, _) in pairwise(groups):
             since = calendar.end(0, step) if step else 0
-            begins = np.maximum(slots.begins, since)
+            begins = np.minimum(np.maximum(slots.begins, since), ends)
             views = views_of(
-                mechanism,
-                np.minimum(begins, slots.ends),
-                slots.ends,
-                steps,
-                calendar=calendar,
-                since=since,
-                missing=missing,
+                mechanism, begins, ends, steps, calendar=calendar, since=since, missing=missing
             )
             keys = slice(position, after)
             columns = slice(0, 1) if self.summed else keys
             counts, added = views.rounded(_Fetched(self, views, keys))
             values[:, columns] += counts
             moved[:, columns] += added
-            there = since < np.maximum(slots.ends, 1)
-            known[:, columns] |= there[:, np.newaxis]
+            known[:, columns] |= (since < np.maximum(ends, 1))[:, np.newaxis]
             parts = [*parts, (views, after - position)] if self.summed else [(views, 1)]
             if not self.summed or after == len(self.keys):
                 bounds[:, columns] = bounds_of_sums(parts, self.beta)[:, np.newaxis]
             final &= views.final
             published = np.maximum(published, views.published)
             if not position:
-                partial |= (views.reached < slots.ends) | (views.begun > slots.begins)
-        status = np.where(final & ~partial, FINAL, PROVISIONAL)
-        public = self.description.ticks.starts_of(self.first_tick + published)
-        around = half_widths_around(bounds, moved)
-        return replace(slots, partial=partial).figures(values, around, known, status, public)
+                partial |= (views.reached < ends) | (views.begun > slots.begins)
+        return replace(slots, partial=partial).figures(
+            values=values,
+            half_widths=half_widths_around(bounds, moved),
+            known=known,
+            status=np.where(final & ~partial, FINAL, PROVISIONAL),
+            published=self.description.ticks.starts_of(self.first_tick + published),
+        )
 
-    def _from_totals(self, slots: _Slots) -> Figures:
+    def _from_totals(self, slots: Slots) -> Figures:
         """Differences of two running totals; noise that is in both cancels."""
         mechanism, delay = self.description.mechanism, self._delay
-        begins, ends = (np.where(each > 0, each + delay, 0) for each in (slots.begins, slots.ends))
-        steps, places = np.unique(np.concatenate([begins, ends]), return_inverse=True)
-        totals, widths = self._totals_after(steps)
-        low, high = places[: len(begins)], places[len(begins) :]
-        values, keys = totals[high] - totals[low], np.arange(len(self.keys))
-        known = (keys < widths[high][:, np.newaxis]) & (ends > 0)[:, np.newaxis]
-        late = known & (keys >= widths[low][:, np.newaxis]) & (begins > 0)[:, np.newaxis]
-        starts = begins, np.zeros_like(begins)  # declared inside of a slot: nothing cancels
+        begins, ends = (
+            np.where(each > 0, each + delay, 0) for each in (slots.begins, slots.reached)
+        )
+        wanted = np.unique(np.concatenate([begins[begins > 0], ends[ends > 0]]))
+        parts = np.split(wanted, np.flatnonzero(np.diff(wanted) > _GAP) + 1)
+        spans = [(int(part[0]) - 1, int(part[-1])) for part in parts if len(part)]
+        steps, totals, widths = self._read(0, 0, spans)
+        steps, widths = np.append(0, steps), np.append(0, widths)
+        totals = np.concatenate([np.zeros((1, self._width), dtype=np.int64), totals])
+        low, high = np.searchsorted(steps, begins), np.searchsorted(steps, ends)
+        # of keys declared inside of a slot nothing cancels
+        late = np.where(begins > 0, widths[high] - widths[low], 0)
+        starts = begins, np.zeros_like(begins)
         if self.summed:
-            values = np.where(known, values, 0).sum(axis=1, keepdims=True)
-            copies = np.stack([(known & ~late).sum(axis=1), late.sum(axis=1)], axis=1)
+            copies = np.stack([widths[high] - late, late], axis=1)
             pairs = np.stack(starts, axis=1), np.stack((ends, ends), axis=1)
             around = mechanism.half_widths(*pairs, beta=self.beta, copies=copies)[:, np.newaxis]
-            known = copies.sum(axis=1, keepdims=True) > 0
+            known = widths[high][:, np.newaxis] > 0
         else:
+            keys = np.arange(self._width)
+            known = keys < widths[high][:, np.newaxis]
             each, whole = (mechanism.half_widths(start, ends, beta=self.beta) for start in starts)
-            around = np.where(late, whole[:, np.newaxis], each[:, np.newaxis])
-        around[~known], values[~known] = 0, 0
-        status = np.where(slots.partial, PROVISIONAL, FINAL)
-        public = self.description.ticks.starts_of(self.first_tick + ends)
-        return slots.figures(values, around, known, status, public)
-
-    def _totals_after(self, steps: Numbers) -> tuple[Numbers, Numbers]:
-        """The running totals after some steps (rising), and how many keys each has; 0 after step
-        0."""
-        totals = np.zeros((len(steps), len(self.keys)), dtype=np.int64)
-        widths = np.zeros(len(steps), dtype=np.int64)
-        wanted = steps[steps > 0]
-        if not len(wanted):
-            return totals, widths
-        if self.kept and wanted[0] + self.first_tick - 1 < self.kept[0]:
-            raise self.removed()
-        found, skip = 0, len(steps) - len(wanted)
-        first, last = (int(each) + self.first_tick for each in (wanted[0] - 1, wanted[-1]))
-        for row in self.source.rows(0, 0, first, last):
-            begin = row.first_tick - self.first_tick + 1
-            low, high = np.searchsorted(wanted, [begin, begin + len(row.values)]).tolist()
-            some = row.values[wanted[low:high] - begin]
-            totals[skip + low : skip + high, : some.shape[1]] = some
-            widths[skip + low : skip + high] = some.shape[1]
-            found += high - low
-        if found < len(wanted):
-            raise _incomplete()
-        return totals, widths
+            is_late = keys >= (widths[high] - late)[:, np.newaxis]
+            around = np.where(is_late, whole[:, np.newaxis], each[:, np.newaxis])
+        return slots.figures(
+            values=np.where(known, totals[high] - totals[low], 0),
+            half_widths=np.where(known, around, 0),
+            known=known,
+            status=np.where(slots.partial, PROVISIONAL, FINAL),
+            published=self.description.ticks.starts_of(self.first_tick + ends),
+        )
 
     def removed(self) -> RemovedError:
         """The error for a question about what was removed."""
@@ -779,69 +757,14 @@ class Published:
         )
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class _Slots:
-    """Slots of time: positions where they begin and end (as far as they are public), when they
-    begin and end in Unix seconds, and which of them are not over or were cut."""
-
-    begins: Numbers
-    ends: Numbers
-    starts_at: Numbers
-    ends_at: Numbers
-    partial: NDArray[np.bool_]
-
-    def chosen(self, part: slice | NDArray[Any]) -> _Slots:
-        """Some of them."""
-        return _Slots(**{name: getattr(self, name)[part] for name in self.__slots__})
-
-    def figures(
-        self,
-        values: Numbers,
-        half_widths: Numbers,
-        known: NDArray[np.bool_],
-        status: Numbers,
-        published: Numbers,
-    ) -> Figures:
-        """The figures of these slots."""
-        return Figures(
-            starts=self.starts_at,
-            ends=self.ends_at,
-            values=values,
-            half_widths=half_widths,
-            known=known,
-            status=status,
-            published=published,
-            partial=self.partial,
-        )
-
-    def beginning_in(self, first: int, end: int) -> _Slots:
-        """Those that begin in the positions from ``first`` to before ``end``."""
-        return self.chosen(slice(*np.searchsorted(self.begins, [first, end]).tolist()))
-
-
 class _Fetched:
     """The figures that some views need, for some keys."""
 
-    def __init__(self, published: Published, views: Views, columns: slice) -> None:
-        self.keys = 1 if published.summed else columns.stop - columns.start
+    def __init__(self, published: Published, views: Views, keys: slice) -> None:
+        self.keys = 1 if published.summed else keys.stop - keys.start
         self._columns: dict[tuple[int, int], tuple[Numbers, Numbers, Numbers]] = {}
         for (level, stage), ranges in views.needs().items():
-            below = level - (stage == ANNOUNCED)  # differences go with the children
-            kept = published.kept[below] - published.first_tick if published.kept else 0
-            if len(ranges) and ranges[0, 0] < kept:
-                raise published.removed()
-            pieces = [
-                piece
-                for first, end in ranges
-                for piece in published._read(level, stage, int(first), int(end))
-            ]
-            ends = np.concatenate([ends for ends, _ in pieces]) if pieces else np.zeros(0, np.int64)
-            values = np.zeros((len(ends), self.keys), dtype=np.int64)
-            at = 0
-            for some, rows in pieces:
-                chosen = published._columns(rows[:, columns])
-                values[at : at + len(some), : chosen.shape[1]] = chosen
-                at += len(some)
+            ends, values, _ = published._read(level, stage, ranges.tolist(), keys)
             sums = np.zeros((len(ends) + 1, self.keys), dtype=np.int64)
             np.cumsum(values, axis=0, out=sums[1:])
             self._columns[level, stage] = ends, values, sums
@@ -852,12 +775,9 @@ class _Fetched:
 
     def at(self, level: int, stage: int, ends: Numbers) -> Numbers:
         known, values, _ = self._columns[level, stage]
-        places = np.searchsorted(known, ends)
-        if len(ends) and (
-            not len(known) or np.any(known[np.minimum(places, len(known) - 1)] != ends)
-        ):
+        if not np.isin(ends, known).all():
             raise _incomplete()
-        return values[places]
+        return values[np.searchsorted(known, ends)]
 
 
 def first_per(description: Description) -> str:
@@ -916,19 +836,69 @@ def loss_steps(description: Description) -> list[tuple[int, str]]:
 
 def no_figures(width: int) -> Figures:
     """No slots, of so many keys."""
-    times, numbers = np.zeros(0, dtype=np.int64), np.zeros((0, width), dtype=np.int64)
-    flags = np.zeros((0, width), dtype=np.bool_)
-    return Figures(
-        starts=times,
-        ends=times,
+    numbers, none = np.zeros((0, width), dtype=np.int64), np.zeros(0, dtype=np.bool_)
+    times = {"starts": _NO_TIMES, "ends": _NO_TIMES, "begins": _NO_TIMES, "reached": _NO_TIMES}
+    return Slots(**times, partial=none).figures(
         values=numbers,
         half_widths=numbers,
-        known=flags,
-        status=times,
-        published=times,
-        partial=np.zeros(0, dtype=np.bool_),
+        known=numbers.astype(np.bool_),
+        status=_NO_TIMES,
+        published=_NO_TIMES,
     )
+
+
+def joined_table(tables: Iterable[Table]) -> Table:
+    """The rows of some tables with the same columns, of which there is at least one."""
+    parts = list(tables)
+    return {name: np.concatenate([each[name] for each in parts]) for name in parts[0]}
 
 
 def _incomplete() -> StoreError:
     return StoreError("stored figures are incomplete; take an intact copy of the store")
+
+
+# Means
+# ------------------------------------------------------------------------------------------------
+@dataclass(frozen=True, slots=True, kw_only=True, eq=False)
+class Means:
+    """Means of slots of time, in the shape (slots, keys), with their 95 % intervals. ``figures``
+    are those of the events: their slots, status, and where ``known`` is false."""
+
+    figures: Figures
+    values: NDArray[np.float64]
+    low: NDArray[np.float64]
+    high: NDArray[np.float64]
+
+
+def means(sums: Published, counts: Published, per: str, **range_: Any) -> Means:
+    """The mean amount of each slot and key. ``sums`` adds up the amounts of events, ``counts``
+    counts the same events under the same keys; ``range_`` is that of :meth:`Published.figures`.
+
+    The interval holds the true mean of the events that count with at least 95 %. The two counts lie
+    in their own intervals of 97.5 %, so both do with 95 %. In that rectangle the mean is smallest
+    where the sum is smallest and the number largest, and largest at the opposite corner. Amounts
+    are from 0 to that of the unit, so the mean is too; and there is a mean only if there is an
+    event.
+
+    Where even the upper end of the number of events is below 1, or that of the sum below 0, nothing
+    is known: from 0 to the unit's amount.
+    """
+    if sums.keys != counts.keys:
+        remedy = "count the same events under the same keys"
+        raise bad_parameter(
+            "counts", counts.description.name, "a stream with the same keys", remedy
+        )
+    total, number = (replace(each, beta=BETA / 2).figures(per, **range_) for each in (sums, counts))
+    if not np.array_equal([total.starts, total.ends], [number.starts, number.ends]):
+        remedy = "let both begin, and be released, together"
+        raise bad_parameter(
+            "counts", counts.description.name, "a stream with the same slots", remedy
+        )
+    most = float(sums.description.unit.amount)
+    low = np.maximum(total.low, 0) / np.maximum(number.high, 1)
+    high = total.high / np.maximum(number.low, 1)
+    low, high = np.minimum(low, most), np.minimum(high, most)
+    unknown = (number.high < 1) | (total.high < 0)
+    low[unknown], high[unknown] = 0.0, most
+    values = np.clip(total.values / np.maximum(number.values, 1), low, high)
+    return Means(figures=number, values=values, low=low, high=high)

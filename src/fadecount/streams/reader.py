@@ -3,13 +3,13 @@ inputs."""
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Self
 
 from fadecount.streams.database import Database, require_format
-from fadecount.streams.discovery import KeyFigures
-from fadecount.streams.figures import FigureRows, read_figures, read_key_figures
+from fadecount.streams.figures import read_figures
 from fadecount.streams.published import Published
 from fadecount.streams.sqlite import SQLiteDatabase
 from fadecount.streams.status import (
@@ -99,7 +99,7 @@ class Reader:
             keys=keys,
             first_tick=status.first_tick,
             steps=status.published_steps,
-            source=_Rows(self._database, status.id),
+            source=partial(read_figures, self._database, status.id),
             calendar=status.calendar,
             voids=status.voids,
             key_steps=steps,
@@ -110,11 +110,9 @@ class Reader:
         """What a stream has published as a data frame of polars, with real timestamps in the
         stream's zone. See :func:`fadecount.streams.export.published_tables` for ``per`` and the
         columns."""
-        from fadecount.streams.export import joined_table, published_tables, to_frame
+        from fadecount.streams.export import published_frame
 
-        published = self.stream(name)
-        tables = published_tables(published, per=per)
-        frame: polars.DataFrame = to_frame(joined_table(tables), published.description.ticks.zone)
+        frame: polars.DataFrame = published_frame(self.stream(name), per=per)
         return frame
 
     def deleted(self) -> list[tuple[str, int, int]]:
@@ -152,16 +150,3 @@ class Reader:
 
     def __exit__(self, *_: object) -> None:
         self.close()
-
-
-class _Rows:
-    """The figures of one stream in a store."""
-
-    def __init__(self, database: Database, stream: int) -> None:
-        self._database, self._stream = database, stream
-
-    def rows(self, level: int, stage: int, first_tick: int, end_tick: int) -> Iterator[FigureRows]:
-        return read_figures(self._database, self._stream, level, stage, first_tick, end_tick)
-
-    def key_figures(self, stage: int, first_tick: int, end_tick: int) -> Iterator[KeyFigures]:
-        return read_key_figures(self._database, self._stream, stage, first_tick, end_tick)

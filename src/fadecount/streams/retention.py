@@ -1,6 +1,6 @@
-"""Retention and joining: old figures are removed after a time, others are kept in fewer rows.
+"""Retention: old figures are removed after a time.
 
-Only rows of figures change, in short transactions while a stream runs. What losses and intervals
+Only rows of figures go, in short transactions while a stream runs. What losses and intervals
 depend on stays: the state, the description, when the stream began, how many steps it has, the
 fence. What was published stays published: observers keep it, and every loss counts it. When
 something is removed depends on the clock of the stream alone, never on events.
@@ -12,47 +12,45 @@ those of the largest blocks stay for ever. So totals, and figures of the larger 
 from __future__ import annotations
 
 import json
+from dataclasses import replace
 from typing import TYPE_CHECKING
-
-import numpy as np
 
 from fadecount.mechanisms import ANNOUNCED, Blocks
 from fadecount.streams.audit_log import Act
-from fadecount.streams.database import Database
 from fadecount.streams.discovery import DISCOVERED
-from fadecount.streams.figures import CELLS, FigureRows, read_figures, write_figures
+from fadecount.streams.figures import FigureRows, read_figures, write_figures
 from fadecount.streams.status import Status
 
 if TYPE_CHECKING:
     from fadecount.streams.stream import Context
 
-ROWS_AT_ONCE = 256
-"""Rows that one transaction removes or joins."""
-
-MOST_BLOCKS = 4096
-"""The most blocks of a joined row: it is read and checked as a whole."""
-
-FRESH_BLOCKS = 512
-"""The last figures of a level, which are not joined yet."""
+ROWS_AT_ONCE = 1024
+"""Rows of a level and stage that one transaction removes."""
 
 _STEPS = 64
 """Figures are removed at most so many times per retention period, not at every tick."""
 
-NEEDS_UPKEEP = "SELECT name FROM streams WHERE published_tick >= upkeep_tick ORDER BY name"
+NEEDS_UPKEEP = (
+    "SELECT name FROM streams WHERE retain_seconds IS NOT NULL AND published_tick >= upkeep_tick"
+    " ORDER BY name"
+)
 
 NEVER = -(1 << 62)
 """The ``upkeep_tick`` of a stream that had no upkeep yet."""
 
 
 def keep_up(context: Context, status: Status) -> bool:
-    """Remove or join some old figures of a stream; whether there may be more to do."""
+    """Remove some old figures of a stream; whether there may be more to do."""
     cuts = first_ticks_to_keep(status)
     if cuts != kept_ticks(status):
         remove_some(context, status, cuts)
-    elif not join_some(context.database, status):
-        rest(context.database, status)
-        return False
-    return True
+        return True
+    if status.retain_seconds is not None:
+        pause = max(1, status.retain_seconds // status.description.ticks.tick_seconds // _STEPS)
+        context.database.change(
+            "UPDATE streams SET upkeep_tick = published_tick + ? WHERE id = ?", (pause, status.id)
+        )
+    return False
 
 
 def first_ticks_to_keep(status: Status) -> tuple[int, ...]:
@@ -168,78 +166,4 @@ def _from(rows: FigureRows, tick: int, status: Status) -> FigureRows:
     skip = tick - rows.first_tick
     if calendar is not None:
         skip = calendar.count(rows.level, rows.first_tick - first, tick - first)
-    return FigureRows(
-        level=rows.level,
-        stage=rows.stage,
-        first_tick=tick,
-        end_tick=rows.end_tick,
-        values=rows.values[skip:],
-    )
-
-
-def rest(database: Database, status: Status) -> None:
-    """There is nothing to do for a stream until so many ticks are published that figures can be
-    removed or joined again."""
-    pause, seconds = FRESH_BLOCKS, status.retain_seconds
-    if seconds is not None:
-        pause = min(pause, max(1, seconds // status.description.ticks.tick_seconds // _STEPS))
-    database.change(
-        "UPDATE streams SET upkeep_tick = published_tick + ? WHERE id = ?", (pause, status.id)
-    )
-
-
-def join_some(database: Database, status: Status) -> bool:
-    """Join the next rows of adjacent blocks with the same keys into one; whether there may be more
-    to join."""
-    ((text,),) = database.query("SELECT joined FROM streams WHERE id = ?", (status.id,))
-    joined = {(level, stage): tick for level, stage, tick in json.loads(text)}
-    mechanism = status.description.mechanism
-    levels = range(len(mechanism.levels) if isinstance(mechanism, Blocks) else 1)
-    for place in {place for level in levels for place in _stored_with(mechanism, level)}:
-        if _join(database, status, place, joined):
-            return True
-    return False
-
-
-def _join(
-    database: Database,
-    status: Status,
-    place: tuple[int, int],
-    joined: dict[tuple[int, int], int],
-) -> bool:
-    rows = database.query(
-        "SELECT first_tick, end_tick, blocks, width FROM figures WHERE stream = ? AND level = ? AND"
-        " stage = ? AND first_tick >= ? ORDER BY first_tick LIMIT ?",
-        (status.id, *place, joined.get(place, status.first_tick), FRESH_BLOCKS + ROWS_AT_ONCE),
-    )
-    rows = rows[:-FRESH_BLOCKS]
-    if len(rows) < 2:
-        return False
-    first, end, count, width = rows[0]
-    for start, until, more, keys in rows[1:]:
-        if (
-            start != end
-            or keys != width
-            or count + more > MOST_BLOCKS
-            or (count + more) * width > CELLS
-        ):
-            break
-        end, count = until, count + more
-    with database.transaction():
-        if end != rows[0][1]:
-            parts = list(read_figures(database, status.id, *place, first, end))
-            database.change(
-                "DELETE FROM figures WHERE stream = ? AND level = ? AND stage = ? AND first_tick"
-                " >= ? AND first_tick < ?",
-                (status.id, *place, first, end),
-            )
-            values = np.concatenate([each.values for each in parts])
-            level, stage = place
-            whole = FigureRows(
-                level=level, stage=stage, first_tick=first, end_tick=end, values=values
-            )
-            write_figures(database, [(status.id, whole)])
-        joined[place] = end
-        text = json.dumps([(*each, tick) for each, tick in joined.items()])
-        database.change("UPDATE streams SET joined = ? WHERE id = ?", (text, status.id))
-    return True
+    return replace(rows, first_tick=tick, values=rows.values[skip:])

@@ -26,8 +26,7 @@ from fadecount.errors import StoreError
 from fadecount.mechanisms import Blocks
 from fadecount.noise import NoiseSource, Ratchet
 from fadecount.streams.database import Database
-from fadecount.streams.embargo import next_public_tick
-from fadecount.streams.machine import Machine, largest_count
+from fadecount.streams.embargo import Machine, largest_count, next_public_tick
 from fadecount.streams.seal import Seal
 from fadecount.streams.status import Status, read_keys, read_status
 

@@ -17,6 +17,7 @@ from fadecount.streams.audit_log import Act, AuditLog
 from fadecount.streams.database import FORMAT, STREAM_TABLES, placeholders, require_format
 from fadecount.streams.description import ONLY_KEY, Description, checked_keys
 from fadecount.streams.discovery import HiddenKeys
+from fadecount.streams.embargo import new_machine
 from fadecount.streams.fence import (
     Fence,
     FileFence,
@@ -28,7 +29,6 @@ from fadecount.streams.fence import (
 )
 from fadecount.streams.groups import Group, Member
 from fadecount.streams.inputs import Intake, new_secret
-from fadecount.streams.machine import new_machine
 from fadecount.streams.reader import Reader
 from fadecount.streams.retention import NEEDS_UPKEEP, NEVER, keep_up
 from fadecount.streams.seal import Plain, Seal, reseal
@@ -176,7 +176,6 @@ class Store:
                 "voids": "[]",
                 "retain_seconds": retain,
                 "kept": "[]",
-                "joined": "[]",
                 "upkeep_tick": NEVER,
             }
             database.change(
@@ -336,7 +335,7 @@ class Store:
             self.audit_log.record(Act.RETENTION_SET, name, seconds=seconds or "for ever")
 
     def upkeep(self, name: str) -> bool:
-        """Remove or join some old releases of a stream, in one short transaction; whether there may
+        """Remove some old releases of a stream, in one short transaction; whether there may
         be more to do."""
         return keep_up(self._context, read_status(self._database, name))
 

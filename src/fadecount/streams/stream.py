@@ -22,11 +22,20 @@ from fadecount.streams.audit_log import Act, AuditLog
 from fadecount.streams.clock import ClockState, read_clock
 from fadecount.streams.database import Checkpoints, Database
 from fadecount.streams.description import checked_keys
-from fadecount.streams.discovery import Counts, KeyFigures, public_tick
-from fadecount.streams.embargo import hold_back, next_public_tick, take_public
+from fadecount.streams.discovery import Counts
+from fadecount.streams.embargo import (
+    Dated,
+    Machine,
+    add_counts,
+    count_ticks,
+    drawn,
+    hold_back,
+    next_public_tick,
+    take_hidden,
+    take_public,
+)
 from fadecount.streams.fence import Fence, publish, recover
 from fadecount.streams.figures import CELLS, Closed, FigureRows, write_figures
-from fadecount.streams.hidden import add_counts, drawn, take_hidden
 from fadecount.streams.inputs import (
     Intake,
     Noted,
@@ -37,7 +46,6 @@ from fadecount.streams.inputs import (
     persons_noted,
     take_inputs,
 )
-from fadecount.streams.machine import Machine, count_ticks
 from fadecount.streams.seal import Seal
 from fadecount.streams.state import StoredState, lacks_noise, write_state
 from fadecount.streams.status import Status, lock_streams, write_keys, write_statuses
@@ -399,11 +407,9 @@ def _draw_and_store(
         if len(each.rows) > 1:
             counts = np.concatenate([counts, each.rows[1:]])
         found = _key_figures(context, each, status)
-        figures, appeared = _figures(context, machine, state, status, each.first, counts, found)
+        figures = _figures(context, machine, state, status, each.first, counts, found)
         last = each.first + len(each.rows) - 1
-        closed.append(
-            Closed(first_tick=each.first, last_tick=last, figures=figures, appeared=appeared)
-        )
+        closed.append(Closed(first_tick=each.first, last_tick=last, figures=figures))
         checkpoint("noise drawn")
     for at, (machine, state) in enumerate(loaded):
         changes.append(state.changes(machine))
@@ -418,7 +424,7 @@ def _draw_and_store(
         [
             (status.id, figure)
             for status, each in zip(before, closed, strict=True)
-            for figure in each.everything
+            for figure in each.figures
         ],
     )
     checkpoint("figures written")
@@ -432,28 +438,24 @@ def _figures(
     after: Status,
     first: int,
     counts: NDArray[np.int64],
-    found: Sequence[tuple[int, KeyFigures]],
-) -> tuple[tuple[FigureRows, ...], tuple[KeyFigures, ...]]:
+    found: Sequence[Dated],
+) -> tuple[FigureRows, ...]:
     """Count the ticks from ``first`` on. Returns the figures that become public with them: of
     blocks that end now, of hidden keys that were ``found``, and from the embargo. Those that are
     not public yet are stored under embargo."""
     database, end = context.database, first + len(counts)
-    public, waiting = count_ticks(machine, counts, first, after.description.ticks, after.calendar)
+    made = count_ticks(machine, counts, first, after.description.ticks, after.calendar)
+    made += found
     due = state.next_public is not None and state.next_public <= end
     taken = take_public(database, context.seal, after, end) if due else []
-    later: list[tuple[int, FigureRows | KeyFigures]] = [*waiting]
-    later.extend(each for each in found if each[0] > end)
+    later = [each for each in made if each[0] > end]
     hold_back(database, context.seal, after, later)
     if due or later:
         state.next_public = next_public_tick(database, after.id)
-    taken += [each for tick, each in found if tick <= end]
-    appeared = tuple(each for each in taken if isinstance(each, KeyFigures))
-    return (*(each for each in taken if isinstance(each, FigureRows)), *public), appeared
+    return (*taken, *(rows for tick, rows in made if tick <= end))
 
 
-def _key_figures(
-    context: Context, closing: _Closing, after: Status
-) -> list[tuple[int, KeyFigures]]:
+def _key_figures(context: Context, closing: _Closing, after: Status) -> list[Dated]:
     """The figures of hidden keys of the days that end with some ticks, each with the end of the
     tick with which it becomes public. The keys of a day that stays open are stored."""
     description, hidden = after.description, after.description.hidden
@@ -470,8 +472,7 @@ def _key_figures(
     for day in range(first, end):
         ticks = description.ticks_of(day)
         ticks = range(max(ticks.start, after.first_tick), ticks.stop)
-        figures = drawn(hidden, day, ticks, taken.get(day, {}), context.noise)
-        found += [(public_tick(hidden, each), each) for each in figures]
+        found += drawn(hidden, day, ticks, taken.get(day, {}), context.noise)
     context.checkpoint("keys drawn")
     return found
 
