@@ -29,6 +29,7 @@ from pyspark.sql import functions as sql
 import fadecount as fc
 from fadecount.mechanisms import scale_of
 from fadecount.noise import DiscreteLaplace, KeyedNoise
+from fadecount.sources import SourceOptions
 from fadecount.spark import Stream, figures
 
 START, HOUR = 1_767_225_600, 3600
@@ -54,13 +55,11 @@ def make_events(root: Path, *, events: int, keys: int, hours: int) -> None:
 
 def private(session: Any, root: Path, place: Path, hours: int) -> None:
     """The figures that are public when these hours are over."""
+    keys = pd.read_parquet(root / "keys.parquet")["page"].tolist()
     stream = Stream(
         MECHANISM,
-        tick="1h",
+        SourceOptions(tick="1h", time="at", key="page", keys=keys),
         start="2026-01-01",
-        time="at",
-        key="page",
-        keys=session.read.parquet(str(root / "keys.parquet")),
         secret_file=str(root / "secret"),
         state=str(place / "state"),
     )

@@ -16,10 +16,12 @@ from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
+import pyarrow.parquet as pq
 from pyspark.sql import SparkSession
 
 import fadecount as fc
 from campaigns.spark.events import all_read
+from fadecount.sources import SourceOptions
 from fadecount.spark import Stream, publish
 
 
@@ -59,13 +61,11 @@ def main(settings: dict[str, Any]) -> None:
 
     mechanism = fc.Mechanism.from_json(settings["mechanism"])
     assert isinstance(mechanism, fc.Blocks)
+    keys = pq.read_table(root / "keys.parquet")["page"].to_pylist()
     stream = Stream(
         mechanism,
-        tick=f"{settings['tick']}s",
+        SourceOptions(tick=settings["tick"], time="at", key="page", keys=keys),
         start=datetime.fromtimestamp(settings["start"], UTC),
-        time="at",
-        key="page",
-        keys=session.read.parquet(str(root / "keys.parquet")),
         secret_file=str(root / "secret"),
         state=str(root / "state"),
         name=settings["stream"],

@@ -22,9 +22,7 @@ from tests.spark.oracle import SECRET, START, Place, Row
 from tests.spark.session import build_session
 from tests.spark.test_neighbours import DAY, HOUR, KEYS, table_figures
 
-from fadecount.streams import Unit
-
-CAP = {"person": "who", "unit": Unit(of="person", events=2, per="1d")}
+CAP = {"person": "who", "per_person": 2, "person_per": "1d"}
 UNITS = 10
 
 

@@ -17,6 +17,7 @@ from fadecount.mechanisms import planned_unit, read_mechanism
 from fadecount.mechanisms.plan_file import read_planned_unit
 from fadecount.service.parsing import NewStream
 from fadecount.service.write_routes import _description
+from fadecount.sources import SourceOptions
 from fadecount.streams.unit import Unit
 
 pytest.importorskip("pyspark")
@@ -112,14 +113,18 @@ def accepted(chosen: Chosen, file: str, number: int) -> bool:
 def taken_by_spark(file: str, tick: str, unit: Unit) -> bool:
     """Whether a stream on Spark takes the plan as it is; if not, the mechanism or the unit is to
     blame. A stream needs no Java to be described."""
-    about: dict[str, Any] = {"time": "at", "key": "page", "keys": ["a"], "tick": tick, "state": "s"}
-    about |= {"start": "2026-03-05" if tick == "7d" else "2026-03-01", "secret_file": "k"}
+    about: dict[str, Any] = {"secret_file": "k", "state": "s", "planned": read_planned_unit(file)}
+    about["start"] = "2026-03-05" if tick == "7d" else "2026-03-01"
+    caps: dict[str, Any] = {"amount": "n", "max_amount": unit.amount} if unit.amount > 1 else {}
+    if unit.of == "person":
+        caps |= {"person": "who", "per_person": unit.events, "person_per": unit.per}
+        caps["keys_per_person"] = unit.keys
+    options = SourceOptions(tick=tick, time="at", key="page", keys=["a"], **caps)
     mechanism: Any = read_mechanism(file)
-    person, planned = "who" if unit.of == "person" else "", read_planned_unit(file)
     try:
-        on_spark = Stream(mechanism, unit=unit, planned=planned, person=person, **about)
+        on_spark = Stream(mechanism, options, **about)
     except ParameterError as error:
-        assert str(error).startswith(("mechanism must be fadecount.Blocks", "unit must be"))
+        assert str(error).startswith(("mechanism must be fadecount.Blocks", "amount must be None"))
         return False
     assert on_spark.blocks == mechanism
     return True

@@ -12,7 +12,6 @@ import pytest
 import fadecount as fc
 from fadecount.counters import named
 from fadecount.counters.figures import FigureMaker, Rows
-from fadecount.counters.named import Counts
 from fadecount.mechanisms import Calendar, EqualBlocks
 from fadecount.noise import KeyedNoise
 from fadecount.streams.calendar import BlockCalendar
@@ -56,7 +55,7 @@ def _local(mechanism: fc.Blocks, calendar: Calendar, counts: Rows) -> Found:
 
 def _by_name(mechanism: fc.Blocks, calendar: Calendar, counts: Rows, cuts: list[int]) -> Found:
     positions, keys = np.nonzero(counts)
-    sparse = Counts(positions, keys, counts[positions, keys])
+    sparse = positions, keys, counts[positions, keys]
     rows: Found = {}
     for after, until in pairwise(cuts):
         wanted = named.due(mechanism, calendar, after, until)

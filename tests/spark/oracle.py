@@ -16,6 +16,7 @@ import pandas as pd
 import fadecount as fc
 from fadecount.counters.figures import FigureMaker
 from fadecount.noise import KeyedNoise
+from fadecount.sources import SourceOptions
 from fadecount.streams.calendar import BlockCalendar
 from fadecount.streams.description import Description
 from fadecount.streams.ticks import Ticks
@@ -28,6 +29,22 @@ Place = tuple[str, int, int, str]
 """Per, start, stage, key."""
 Row = tuple[int, str, int, int | None, int | None, int]
 """End, status, value, low, high, published."""
+
+
+def stream(session: Any, state: Path, mechanism: Any, **changes: Any) -> Any:
+    """A stream in a directory, by pages of the column ``at``: what is changed belongs to its
+    options or to the stream."""
+    from fadecount.spark import Stream
+
+    secret = str(session.fadecount_test_root / "secret")
+    own: dict[str, Any] = {"start": "2026-01-01", "secret_file": secret, "state": str(state)}
+    own |= {
+        name: changes.pop(name)
+        for name in ("start", "secret_file", "name", "discovery")
+        if name in changes
+    }
+    options: dict[str, Any] = {"tick": "1h", "time": "at", "key": "page"} | changes
+    return Stream(mechanism, SourceOptions(**options), **own)
 
 
 def last_commit(state: Path) -> dict[str, Any]:

@@ -10,8 +10,10 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
-import pandas as pd
+import numpy as np
+import pyarrow as pa
 import pytest
+from pyarrow import parquet
 
 from tests.spark.oracle import Event
 
@@ -22,7 +24,7 @@ if shutil.which("java") is None:
 from pyspark.sql import SparkSession
 
 
-def build_session(log: Path, *, master: str = "local[2]", **more: str) -> Any:
+def build_session(log: Path, *, master: str = "local[1]", **more: str) -> Any:
     """A session that logs its events, for what must not be in that log."""
     os.environ["PYSPARK_PYTHON"] = sys.executable
     os.environ.setdefault("SPARK_LOCAL_IP", "127.0.0.1")
@@ -53,12 +55,18 @@ def build_session(log: Path, *, master: str = "local[2]", **more: str) -> Any:
     return session
 
 
+def events_frame(events: Sequence[tuple[Any, ...]]) -> pa.Table:
+    """Events (a moment, a page, perhaps a person) with the columns ``at``, ``page``, ``who``."""
+    moments, *texts = zip(*events, strict=True) if events else ((), ())
+    at = pa.array(np.array(moments, dtype="datetime64[s]")).cast(pa.timestamp("us", "UTC"))
+    columns = [at, *(pa.array(each, pa.string()) for each in texts)]
+    return pa.table(columns, ["at", "page", "who"][: len(columns)])
+
+
 def write_events(place: Path, events: Sequence[Event]) -> None:
-    """One Parquet file of events, with the columns ``at`` and ``page``."""
+    """One Parquet file of events."""
     place.parent.mkdir(parents=True, exist_ok=True)
-    times = pd.to_datetime([moment for moment, _ in events], unit="s", utc=True)
-    frame = pd.DataFrame({"at": times, "page": pd.Series([key for _, key in events], dtype=object)})
-    frame.to_parquet(place, coerce_timestamps="us")
+    parquet.write_table(events_frame(events), place)
 
 
 def files_with(secrets: list[bytes], *places: Path) -> list[Path]:

@@ -20,8 +20,6 @@ def tables(spark: Any) -> Iterator[None]:
     """The tables of the page."""
     spark.sql("create database web")
     spark.sql("create table web.visits (at timestamp, page string, visitor string) using parquet")
-    spark.sql("create table web.pages (page string) using parquet")
-    spark.sql("insert into web.pages values ('home'), ('help')")
     spark.sql("insert into web.visits values (timestamp '2026-03-02 10:00', 'home', 'ann')")
     yield
     spark.sql("drop database web cascade")

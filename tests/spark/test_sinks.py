@@ -3,18 +3,17 @@
 from __future__ import annotations
 
 import tempfile
-from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
 import pytest
 
 import fadecount as fc
-from tests.spark.oracle import SECRET, START, expected, reason, rows_of, tally
+from tests.spark.oracle import START, expected, reason, rows_of, stream, tally
 from tests.spark.postgres import postgres
-from tests.spark.session import files_with
+from tests.spark.session import events_frame, files_with
 
-from fadecount.spark import Stream, figures, postgresql  # isort: skip
+from fadecount.spark import figures, postgresql  # isort: skip
 
 DAYS = fc.Blocks(fc.Level(1, 0.5), fc.Level(24, 0.8, tied=True, later=((26, 2.0),)))
 
@@ -22,22 +21,10 @@ DAYS = fc.Blocks(fc.Level(1, 0.5), fc.Level(24, 0.8, tied=True, later=((26, 2.0)
 def test_figures_go_to_postgresql_once(spark: Any, tmp_path: Path) -> None:
     psycopg = pytest.importorskip("psycopg")
     events = [(START + 3600 * hour, "ab"[hour % 2]) for hour in range(30)]
-    (tmp_path / "secret").write_text(SECRET)
-    table = spark.createDataFrame(
-        [(datetime.fromtimestamp(moment, UTC), key) for moment, key in events],
-        "at timestamp, page string",
-    )
-    stream = Stream(
-        DAYS,
-        tick="1h",
-        start="2026-01-01",
-        time="at",
-        key="page",
-        keys=["a", "b", "é\t\\N"],
-        secret_file=str(tmp_path / "secret"),
-        state=str(tmp_path / "state"),
-    )
-    made = figures(table, stream, until="2026-01-03T06:00")
+    table = spark.createDataFrame(events_frame(events))
+    keys = ["a", "b", "é \\N"]
+    hours = stream(spark, tmp_path / "state", DAYS, keys=keys)
+    made = figures(table, hours, until="2026-01-03T06:00")
     with (
         tempfile.TemporaryDirectory(prefix="fadecount") as place,
         postgres(Path(place) / "server") as database,
@@ -57,9 +44,7 @@ def test_figures_go_to_postgresql_once(spark: Any, tmp_path: Path) -> None:
                 " extract(epoch from published)::bigint from figures"
             ).fetchall()
         assert {tuple(row[:4]): tuple(row[4:]) for row in rows} == rows_of(made)
-        assert rows_of(made) == expected(
-            tmp_path / "state", ["a", "b", "é\t\\N"], tally(events, 3600), 54
-        )
+        assert rows_of(made) == expected(tmp_path / "state", keys, tally(events, 3600), 54)
         others = made.selectExpr("* except (value)", "value + 1 as value").select(made.columns)
         with pytest.raises(Exception) as caught:
             write(others, "again")

@@ -13,11 +13,11 @@ import pytest
 
 import fadecount as fc
 from fadecount.errors import CheckpointError, ParameterError
-from fadecount.streams import Unit
+from tests.spark import oracle
 from tests.spark.oracle import START, Event, Place, Row, expected, last_commit, reason, rows_of
-from tests.spark.session import write_events
+from tests.spark.session import events_frame, write_events
 
-from fadecount.spark import Stream, figures, jobs, parquet, publish  # isort: skip
+from fadecount.spark import figures, parquet, publish, streaming  # isort: skip
 from pyspark.sql import functions as sql  # isort: skip
 
 TICK, HOUR = 600, 3600
@@ -32,23 +32,21 @@ MECHANISM = fc.Blocks(
 class Stage:
     """A stream in a directory: add events, then let a micro-batch run at a moment."""
 
-    def __init__(self, session: Any, root: Path, patch: pytest.MonkeyPatch) -> None:
-        self.session, self.root, self._patch = session, root, patch
+    def __init__(
+        self,
+        session: Any,
+        root: Path,
+        patch: pytest.MonkeyPatch,
+        mechanism: fc.Blocks = MECHANISM,
+    ) -> None:
+        self.session, self.root, self._patch, self.mechanism = session, root, patch, mechanism
         self.counts: Tally[tuple[int, str]] = Tally()
         self.open = self.files = 0
         (root / "in").mkdir(parents=True)
 
-    def stream(self, **changes: Any) -> Stream:
-        words: dict[str, Any] = {
-            "tick": "10m",
-            "start": "2026-01-01",
-            "time": "at",
-            "key": "page",
-            "keys": KEYS,
-            "secret_file": str(self.session.fadecount_test_root / "secret"),
-            "state": str(self.root / "state"),
-        }
-        return Stream(MECHANISM, **words | changes)
+    def stream(self, **changes: Any) -> Any:
+        about = {"tick": "10m", "keys": KEYS} | changes
+        return oracle.stream(self.session, self.root / "state", self.mechanism, **about)
 
     @property
     def events(self) -> Any:
@@ -64,12 +62,12 @@ class Stage:
             if key and moment >= START:
                 self.counts[max((moment - START) // TICK, self.open), key] += 1
 
-    def run(self, moment: float, to: Any = None, late: str = "", **changes: Any) -> None:
+    def run(self, moment: float, to: Any = None, **changes: Any) -> None:
         """One micro-batch, at so many seconds after the start."""
         at = START + moment
-        self._patch.setattr(jobs, "_now", lambda: sql.timestamp_seconds(sql.lit(at)))
+        self._patch.setattr(streaming, "_now", lambda: sql.timestamp_seconds(sql.lit(at)))
         sink = to or parquet(str(self.root / "out"))
-        writer = publish(self.events, self.stream(**changes), to=sink, late=late)
+        writer = publish(self.events, self.stream(**changes), to=sink)
         writer.trigger(availableNow=True).start().awaitTermination()
         self.open = max(self.open, int(moment) // TICK)
 
@@ -129,13 +127,13 @@ def test_figures_equal_the_local_library_and_done_counts_are_removed(
 
 def test_late_events_count_in_the_open_tick_and_ticks_wait_for_them(stage: Stage) -> None:
     stage.add([(START + 10, "a")])
-    stage.run(TICK + 100, late="5m")
+    stage.run(TICK + 100, grace_seconds=300)
     assert not (stage.root / "out").exists(), "the first tick is kept open for five minutes"
     stage.open = 0
     stage.add([(START + 20, "b"), (START - 1, "c"), (START + 99 * HOUR, "c")])
-    stage.run(TICK + 300, late="5m")
+    stage.run(TICK + 300, grace_seconds=300)
     stage.add([(START + 30, "c")])
-    stage.run(3 * TICK, late="5m")
+    stage.run(3 * TICK, grace_seconds=300)
     stage.open = 2
     assert stage.counts == {(0, "a"): 1, (0, "b"): 1, (1, "c"): 1, (594, "c"): 1}
     assert stage.found == stage.wanted
@@ -171,7 +169,7 @@ def test_a_micro_batch_that_failed_before_its_commit_is_counted_anew(
 
     stage.add([(START + 10, "a")])
     with monkeypatch.context() as patch:
-        patch.setattr("fadecount.spark.ledger.Ledger.commit", failing)
+        patch.setattr("fadecount.spark.ledger.Directory.create", failing)
         assert "killed before the commit" in stage.refused(2 * TICK)
     (leftover,) = (stage.root / "state").glob("counts-*")
     stage.run(2 * TICK)
@@ -219,7 +217,8 @@ def test_a_second_checkpoint_and_restored_states_are_refused(stage: Stage, tmp_p
     shutil.rmtree(state)
     shutil.copytree(kept, state)
     assert "got a copy or a restored backup" in stage.refused(5 * TICK), "older state"
-    assert "got others in" in stage.refused(4 * TICK, state=str(tmp_path / "new"))
+    shutil.rmtree(state)
+    assert "got others in" in stage.refused(4 * TICK), "a state that was begun anew"
     assert stage.found == before
     table = stage.session.read.parquet(str(stage.root / "in"))
     with pytest.raises(CheckpointError, match=r"^kind must be that of the state, stream, got"):
@@ -247,7 +246,7 @@ def test_a_repeated_micro_batch_has_the_time_that_spark_logged(stage: Stage) -> 
 
 
 def test_what_a_stream_cannot_do_is_refused_with_the_reason(stage: Stage) -> None:
-    table, to = stage.session.createDataFrame([], "at timestamp, page string"), print
+    table, to = stage.session.createDataFrame(events_frame([])), print
     with pytest.raises(ParameterError, match=r"^events must be a table, got a stream; use"):
         figures(stage.events, stage.stream(), until="2026-01-02")
     with pytest.raises(ParameterError, match=r"^events must be a stream, got a table; use"):
@@ -255,6 +254,4 @@ def test_what_a_stream_cannot_do_is_refused_with_the_reason(stage: Stage) -> Non
     with pytest.raises(
         ParameterError, match=r"^person must not be given for a stream: a cap would"
     ):
-        publish(stage.events, stage.stream(person="page", unit=Unit(of="person")), to=to)
-    with pytest.raises(ParameterError, match=r"^late must be a positive duration, got 'soon'"):
-        publish(stage.events, stage.stream(), late="soon", to=to)
+        publish(stage.events, stage.stream(person="who"), to=to)

@@ -6,6 +6,7 @@ from __future__ import annotations
 import random
 import shutil
 from collections import Counter as Tally
+from collections.abc import Sequence
 from dataclasses import replace
 from datetime import UTC, datetime
 from pathlib import Path
@@ -18,10 +19,10 @@ import pytest
 import fadecount as fc
 from fadecount.errors import CheckpointError, ParameterError
 from fadecount.noise import KeyedNoise
-from fadecount.sources import SourceOptions
 from fadecount.streams import Unit
 from fadecount.streams.discovery import HiddenKeys
 from fadecount.streams.embargo import drawn
+from tests.spark import oracle
 from tests.spark.oracle import (
     SECRET,
     START,
@@ -34,9 +35,9 @@ from tests.spark.oracle import (
     rows_of,
     tally,
 )
-from tests.spark.session import files_with, write_events
+from tests.spark.session import events_frame, files_with, write_events
 
-from fadecount.spark import Stream, figures  # isort: skip
+from fadecount.spark import figures  # isort: skip
 from fadecount.spark.ledger import COUNTS, Ledger  # isort: skip
 
 HOUR, DAY = 3600, 86400
@@ -49,17 +50,8 @@ MECHANISM = fc.Blocks(
 EXACT = fc.Blocks(fc.Level(1, 1000.0), fc.Level(24, 1000.0))
 
 
-def stream(session: Any, state: Path, mechanism: Any = MECHANISM, **changes: Any) -> Stream:
-    words: dict[str, Any] = {
-        "tick": "1h",
-        "start": "2026-01-01",
-        "time": "at",
-        "key": "page",
-        "keys": KEYS,
-        "secret_file": str(session.fadecount_test_root / "secret"),
-        "state": str(state),
-    }
-    return Stream(mechanism, **words | changes)
+def stream(session: Any, state: Path, mechanism: Any = MECHANISM, **changes: Any) -> Any:
+    return oracle.stream(session, state, mechanism, **{"keys": KEYS} | changes)
 
 
 def some_events(number: int, seconds: int, *, start: int = START) -> list[Event]:
@@ -68,9 +60,8 @@ def some_events(number: int, seconds: int, *, start: int = START) -> list[Event]
     return [(start + chance.randrange(seconds), chance.choice(keys)) for _ in range(number)]
 
 
-def frame(session: Any, events: list[Event]) -> Any:
-    rows = [(datetime.fromtimestamp(moment, UTC), key) for moment, key in events]
-    return session.createDataFrame(rows, "at timestamp, page string")
+def frame(session: Any, events: Sequence[tuple[Any, ...]]) -> Any:
+    return session.createDataFrame(events_frame(events))
 
 
 def test_a_table_that_grows_equals_the_local_library_and_is_frozen(
@@ -107,20 +98,14 @@ def test_a_table_that_grows_equals_the_local_library_and_is_frozen(
 
 def test_a_million_rows_equal_the_local_library(spark: Any, tmp_path: Path) -> None:
     source, keys = np.random.default_rng(3), [f"key {number:04}" for number in range(1900)]
-    chosen = pd.DataFrame(
-        {"hour": source.integers(0, 480, 200_000), "key": source.integers(0, 2000, 200_000)}
-    )
-    at = pd.to_datetime(START + HOUR * chosen["hour"], unit="s", utc=True)
-    pages = chosen["key"].map("key {:04}".format)
-    pd.DataFrame({"at": at, "page": pages}).to_parquet(
-        tmp_path / "events.parquet", coerce_timestamps="us"
-    )
-    found = figures(
-        spark.read.parquet(str(tmp_path / "events.parquet")),
-        stream(spark, tmp_path / "state", keys=keys),
-        until="2026-01-21",
-    )
-    counts = Tally(zip(chosen["hour"].tolist(), pages.tolist(), strict=True))
+    hours = source.integers(0, 480, 100_000)
+    pages = np.array([f"key {number:04}" for number in range(2000)])[
+        source.integers(0, 2000, 100_000)
+    ]
+    events = list(zip((START + HOUR * hours).tolist(), pages.tolist(), strict=True))
+    state = stream(spark, tmp_path / "state", keys=keys)
+    found = figures(frame(spark, events), state, until="2026-01-21")
+    counts = tally(events, HOUR)
     both = frame_of(found), expected_frame(tmp_path / "state", keys, counts, 480)
     assert len(both[0]) > 10**6
     place = ["per", "stage", "start", "key"]
@@ -186,14 +171,19 @@ def test_a_bad_row_and_an_event_outside_the_range_change_nothing_else(
 # Persons
 # ------------------------------------------------------------------------------------------------
 @pytest.mark.parametrize(
-    "caps", [{"events": 3, "per": "1d"}, {"keys": 2, "per": "1d"}, {"events": 2, "keys": 2}]
+    "caps",
+    [
+        {"per_person": 3, "person_per": "1d"},
+        {"keys_per_person": 2, "person_per": "1d"},
+        {"per_person": 2, "keys_per_person": 2},
+    ],
 )
 def test_persons_are_capped_as_in_the_local_library(
     spark: Any, tmp_path: Path, caps: dict[str, Any]
 ) -> None:
     """By the person's own events in the order of their times; one event a day under each of some
     keys counts distinct persons. What has no person, or no declared key, uses up no cap."""
-    unit, chance, keys = Unit(of="person", **caps), random.Random(7), ["a", "b", "c"]
+    chance, keys = random.Random(7), ["a", "b", "c"]
     table: list[Any] = [
         (
             START + HOUR * chance.randrange(48) + chance.randrange(3),
@@ -203,11 +193,11 @@ def test_persons_are_capped_as_in_the_local_library(
         for who in ["ann", "bob", "cy", "ann", None]
         for _ in range(40)
     ]
-    rows = [(datetime.fromtimestamp(moment, UTC), *rest) for moment, *rest in table]
-    frame = spark.createDataFrame(rows, "at timestamp, page string, who string")
-    persons = stream(spark, tmp_path / "state", EXACT, keys=keys, person="who", unit=unit)
-    first = rows_of(figures(frame, persons, until="2026-01-02")) if unit.keys == 1 else {}
-    both = rows_of(figures(frame, persons, until="2026-01-03"))
+    visits = frame(spark, table)
+    persons = stream(spark, tmp_path / "state", EXACT, keys=keys, person="who", **caps)
+    unit = persons.options.unit
+    first = rows_of(figures(visits, persons, until="2026-01-02")) if unit.keys == 1 else {}
+    both = rows_of(figures(visits, persons, until="2026-01-03"))
     assert both.items() >= first.items(), "a day is capped by itself"
 
     counted: dict[int, dict[Any, int]] = {}
@@ -225,7 +215,7 @@ def test_persons_are_capped_as_in_the_local_library(
     assert loss.loss(24) == pytest.approx(2000 / unit.sensitivity, abs=1e-4), "for all events"
     if unit.per == "1d":
         with pytest.raises(ParameterError, match=r"^until must be the end of a day or tick of the"):
-            figures(frame, persons, until="2026-01-03T05:00")
+            figures(visits, persons, until="2026-01-03T05:00")
         assert last_commit(tmp_path / "state")["open"] == 48
 
 
@@ -235,18 +225,18 @@ def test_keys_appear_as_in_the_local_library(spark: Any, tmp_path: Path) -> None
     """Distinct persons of each day under at most two keys of each, by the local library's own maker
     with the same keyed noise; each stage at its time, and what was shown stays."""
     chance, days = random.Random(5), fc.Discovery("1d", ((2, 2.0), (26, 8.0)), 0.01, keys=2)
-    unit = Unit(of="person", events=3, keys=2, per="1d")
-    words = {"keys": ["a"], "person": "who", "unit": unit, "discovery": days}
+    words: dict[str, Any] = {"per_person": 3, "keys_per_person": 2, "person_per": "1d"}
+    words |= {"keys": ["a"], "discover": True, "person": "who", "discovery": days}
     pages = stream(spark, tmp_path / "state", EXACT, **words)
+    unit = pages.options.unit
     names = ["a", "b", "c", "d", "e f", "rare", "un\nprintable", None]
     table: list[Any] = [
         (START + HOUR * chance.randrange(72), chance.choice(names), f"p{chance.randrange(12)}")
         for _ in range(150)
     ]
-    rows = [(datetime.fromtimestamp(moment, UTC), *rest) for moment, *rest in table]
-    frame = spark.createDataFrame(rows, "at timestamp, page string, who string")
-    early = rows_of(figures(frame, pages, until="2026-01-03"))
-    found = rows_of(figures(frame, pages, until="2026-01-04"))
+    visits = frame(spark, table)
+    early = rows_of(figures(visits, pages, until="2026-01-03"))
+    found = rows_of(figures(visits, pages, until="2026-01-04"))
     assert found.items() >= early.items()
 
     brought: list[Tally[str]] = [Tally(), Tally(), Tally()]
@@ -294,22 +284,18 @@ def test_what_can_be_no_key_uses_up_no_cap_as_in_the_local_library(
     table += [(START + HOUR, "new", f"p{at}") for at in range(6)]
     table += [(START + 2 * HOUR, "later", f"p{at}") for at in range(6)]
     table += [(START, "later", who) for who in ("", None)]
-    rows = [(datetime.fromtimestamp(moment, UTC), *rest) for moment, *rest in table]
+    days = fc.Discovery("1d", ((0, 1000.0),), 1e-9)
+    words = {"keys": "discover", "person": "who", "person_per": "1d", "discovery": days}
+    hidden = stream(spark, tmp_path / "state", EXACT, **words)
     local = fc.count(
-        pd.DataFrame(rows, columns=["at", "page", "who"]),
-        SourceOptions(
-            tick="1h", time="at", key="page", keys="discover", person="who", person_per="1d"
-        ),
+        events_frame(table).to_pandas(),
+        hidden.options,
         mechanism=EXACT,
-        discovery=(days := fc.Discovery("1d", ((0, 1000.0),), 1e-9)),
+        discovery=days,
         start=datetime(2026, 1, 1, tzinfo=UTC),
         until=datetime(2026, 1, 2, tzinfo=UTC),
     )
-    words = {"keys": [], "person": "who", "unit": Unit(of="person", per="1d"), "discovery": days}
-    frame = spark.createDataFrame(rows, "at timestamp, page string, who string")
-    found = rows_of(
-        figures(frame, stream(spark, tmp_path / "state", EXACT, **words), until="2026-01-02")
-    )
+    found = rows_of(figures(frame(spark, table), hidden, until="2026-01-02"))
     counts = {key: row[2] for (*_, key), row in found.items()}
     assert counts == dict(zip(local["key"], local["value"], strict=True)) == {"new": 6}
 
@@ -330,22 +316,19 @@ def test_a_wrong_call_is_refused_in_one_line_before_anything_is_counted(
         ({"tick": "soon"}, "tick must be a positive duration, got 'soon'"),
         ({"tick": "7h"}, "tick must be a part of a day"),
         ({"zone": "Mars"}, "zone must be a time zone of the IANA database, got 'Mars'"),
-        (
-            {"start": "today"},
-            "start must be a time in ISO 8601, in the years 7 to 9986, got 'today",
-        ),
-        (
-            {"until": "today"},
-            "until must be a time in ISO 8601, in the years 7 to 9986, got 'today",
-        ),
+        ({"start": "today"}, "start must be a time in ISO 8601, in the years 7 to 9986, got 'tod"),
+        ({"until": "today"}, "until must be a time in ISO 8601, in the years 7 to 9986, got 'tod"),
         ({"until": "2999-01-01"}, "until must be over, got '2999-01-01'"),
-        ({"keys": []}, "keys must not be empty"),
-        ({"keys": "page 0"}, "keys must be a list or a DataFrame, got 'page 0'"),
-        ({"keys": frame(spark, [(START, None)]).select("page")}, "keys must not be empty"),
-        ({"person": "page"}, "unit must be one of persons, without amounts, where there is a"),
-        ({"unit": Unit(of="person")}, "unit must be one of persons, without amounts, where there"),
-        ({"unit": Unit(amount=2)}, "unit must be one of persons, without amounts, where there is"),
-        ({"discovery": fc.Discovery("1d", ((1, 1.0),), 1e-9)}, "unit must be one person's day"),
+        ({"keys": []}, "keys must be given together with key"),
+        ({"keys": [], "key": None}, "time and key must be given; they are columns"),
+        ({"keys": ["a\nb"]}, "key must be 1 to 200 printable characters"),
+        ({"amount": "n"}, "amount must be None, got 'n'; Spark has no such option"),
+        ({"late": "next"}, "late must be None, got 'next'; Spark has no such option"),
+        ({"discover": True}, "discovery must be given if keys are to be discovered, only then"),
+        (
+            {"discover": True, "discovery": fc.Discovery("1d", ((1, 1.0),), 1e-9)},
+            "unit must be one person's day",
+        ),
         ({"name": "a b"}, "stream name must be 1 to 100 letters"),
     ]
     for number, (changes, message) in enumerate(refusals):
@@ -379,7 +362,7 @@ def test_another_stream_or_a_copy_is_refused_and_the_right_one_goes_on(
         ("keys", {"keys": KEYS[1:]}),
         ("name", {"name": "other"}),
         ("secret", {"secret_file": str(tmp_path / "secret")}),
-        ("unit", {"person": "page", "unit": Unit(of="person", per="1d")}),
+        ("unit", {"person": "who", "person_per": "1d"}),
     ]
     for name, change in changes:
         with pytest.raises(

@@ -22,14 +22,6 @@ CELLS = 1 << 17
 """How many figures, or noises that they need, are made at once."""
 
 
-class Counts(NamedTuple):
-    """Counts that are not 0, sorted by position: how many events in which step, under which key."""
-
-    positions: Rows
-    keys: Rows
-    events: Rows
-
-
 class Due(NamedTuple):
     """Adjacent blocks of a level at a stage, as in :class:`fadecount.counters.figures.Made`: after
     which steps they begin, end and become public."""
@@ -59,9 +51,14 @@ def due(mechanism: Blocks, calendar: Calendar, after: int, until: int) -> list[D
 
 
 def make(
-    mechanism: Blocks, calendar: Calendar, wanted: list[Due], counts: Counts, noise: KeyedNoise
+    mechanism: Blocks,
+    calendar: Calendar,
+    wanted: list[Due],
+    counts: tuple[Rows, Rows, Rows],
+    noise: KeyedNoise,
 ) -> Iterator[Made]:
-    """The figures of some blocks, a limited number at a time."""
+    """The figures of some blocks. ``counts`` are sorted: after which step, under which key, how
+    many events."""
     width, chains = len(noise.tags), chains_of(mechanism)
 
     def noises(level: int, stage: int, start: int, end: int) -> Rows:
@@ -70,25 +67,18 @@ def make(
         return chains[level].many(noise, range(first, last), width)[stage]
 
     for level, stage, *columns in wanted:
-        start, end, size = int(columns[0][0]), int(columns[1][-1]), len(columns[1])
-        needed = size if stage != ANNOUNCED else int(calendar.count(level - 1, start, end))
+        size, begin, end = len(columns[0]), int(columns[0][0]), int(columns[1][-1])
+        needed = size if stage != ANNOUNCED else int(calendar.count(level - 1, begin, end))
         at_once = max(1, CELLS * size // (width * needed))
-        for begin in range(0, size, at_once):
-            part = Due(level, stage, *(each[begin : begin + at_once] for each in columns))
-            start, end = int(part.starts[0]), int(part.ends[-1])
-            values = noises(level, max(stage, 0), start, end)
+        for place in range(0, size, at_once):
+            starts, ends, public = (each[place : place + at_once] for each in columns)
+            start, end = int(starts[0]), int(ends[-1])
+            values = noises(level, max(stage, 0), start, end).copy()
             if stage == ANNOUNCED:
-                children = np.asarray(calendar.count(level - 1, start, part.starts))
-                below = noises(level - 1, 0, start, end)
-                yield Made(*part, values - np.add.reduceat(below, children, axis=0))
+                children = np.asarray(calendar.count(level - 1, start, starts))
+                values -= np.add.reduceat(noises(level - 1, 0, start, end), children, axis=0)
             else:
-                yield Made(*part, values + _counted(part, counts, width))
-
-
-def _counted(part: Due, counts: Counts, width: int) -> Rows:
-    """The counts of adjacent blocks, in the shape (blocks, keys)."""
-    first, last = np.searchsorted(counts.positions, [part.starts[0], part.ends[-1]]).tolist()
-    positions, keys, events = (column[first:last] for column in counts)
-    totals = np.zeros((len(part.ends), width), dtype=np.int64)
-    np.add.at(totals, (np.searchsorted(part.ends, positions, side="right"), keys), events)
-    return totals
+                first, last = np.searchsorted(counts[0], [start, end]).tolist()
+                steps, keys, events = (column[first:last] for column in counts)
+                np.add.at(values, (np.searchsorted(ends, steps, side="right"), keys), events)
+            yield Made(level, stage, starts, ends, public, values)

@@ -2,9 +2,9 @@
 ``fadecount[spark]``."""
 
 try:
-    from fadecount.spark.jobs import figures, publish
-    from fadecount.spark.sinks import parquet, postgresql
-    from fadecount.spark.stream import Stream
+    from fadecount.spark.ledger import Stream
+    from fadecount.spark.streaming import parquet, postgresql, publish
+    from fadecount.spark.tables import figures
 except ModuleNotFoundError as error:
     from fadecount.errors import missing_extra
 

@@ -1,5 +1,6 @@
-"""The ledger of a stream: how many events count in which tick under which key. It is a directory on
-any file system that Spark knows.
+"""What a stream on Spark is: public, and fixed with the first commit of its ledger. The ledger says
+how many events count in which tick under which key. It is a directory on any file system that
+Spark knows.
 
     counts-N-.../    Parquet: what the N-th append added; the first has a row for every key
     commit-N         JSON: what the stream is, which counts the ledger has, which tick is open
@@ -11,27 +12,151 @@ noise is added to them: every later execution sees the same counts. The noise is
 secret, of what the stream is, and of an epoch that is drawn with the first commit. So the same
 noise never meets other counts, as long as there is one directory of its epoch. A commit notes what
 a copy of its mark does not preserve: its place and when it was written, on a local file system its
-inode. So a copy, or a backup that was restored, is refused. A clone of a whole disk preserves all
-of this and is not detected.
+inode. The next commit removes the mark. So a copy, or a backup that was restored, is refused. A
+clone of a whole disk preserves all of this and is not detected.
 """
 
 from __future__ import annotations
 
+import hashlib
 import json
 from collections.abc import Sequence
-from dataclasses import asdict, dataclass, replace
-from typing import Any
+from dataclasses import KW_ONLY, asdict, dataclass, replace
+from datetime import datetime
+from functools import cached_property
+from pathlib import Path
+from typing import Any, cast
 
+import pyarrow as pa
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as sql
 
-from fadecount.errors import CheckpointError, ParameterError
-from fadecount.noise.entropy import unpredictable
-from fadecount.spark.stream import Stream
+from fadecount.durations import parse_time
+from fadecount.errors import CheckpointError, ParameterError, bad_parameter
+from fadecount.mechanisms import ANNOUNCED, Blocks, Discovery, Level, PlannedUnit
+from fadecount.noise import KeyedNoise, unpredictable
+from fadecount.sources import SourceOptions
 from fadecount.streams.calendar import BlockCalendar, Midnights, calendar_of
+from fadecount.streams.description import Description, checked_keys
+from fadecount.streams.discovery import DISCOVERED, HiddenKeys
 
-COUNTS = "position long, key string, events long"
+COUNTS = "position long, key string, count long"
+_OURS = ("commit-", "counts-", "mark-")
 _MOST_PARTS = 32
+
+
+@dataclass(frozen=True)
+class Stream:
+    """Which figures are published, and what they count.
+
+    ``options`` say, as for :func:`fadecount.count`, in which tick and under which key an event
+    counts, and how many events of a person. Every block has a figure for every declared key. The
+    tick of ``start`` is the first one; without an offset it is in the zone of the options.
+    ``secret_file`` holds the secret of the noise, on the driver and on every executor. ``state`` is
+    a directory of the stream's own.
+
+    ``mechanism`` is the promise for one unit of the options: one event, or what one person does in
+    a tick or a day. The person's first events by time count, and only the person's own events
+    decide. Ages of a unit count from its start. A mechanism of a plan for persons is used as it is:
+    give ``planned``, the plan's unit (``read_planned_unit``).
+
+    With ``discovery`` (and ``discover`` in the options) keys that are not declared appear by
+    themselves, in tables: the figures of a day hold those that enough persons brought.
+
+    Guarantees: the loss of the mechanism for one unit. Assumes: the keys are public; people who
+    hold the secret, the state or the events are trusted.
+    """
+
+    mechanism: Blocks
+    options: SourceOptions
+    _: KW_ONLY
+    start: str | datetime
+    secret_file: str
+    state: str
+    name: str = "counts"
+    discovery: Discovery | None = None
+    planned: PlannedUnit | None = None
+
+    def __post_init__(self) -> None:
+        options = self.options
+        if not isinstance(self.mechanism, Blocks):
+            remedy = "figures on Spark are those of blocks"
+            raise bad_parameter("mechanism", self.mechanism, "fadecount.Blocks", remedy)
+        for each in ("amount", "unique", "other", "late"):
+            if getattr(options, each) is not None:
+                raise bad_parameter(
+                    each, getattr(options, each), "None", "Spark has no such option"
+                )
+        if options.time is None or options.key is None:
+            raise ParameterError("time and key must be given; they are columns of the events")
+        if options.discover != (self.discovery is not None):
+            raise ParameterError("discovery must be given if keys are to be discovered, only then")
+        checked_keys(options.keys, none=options.discover)
+        _ = self.first_tick, self.description  # refuses what no calendar has
+
+    def __getstate__(self) -> dict[str, Any]:
+        """What tasks need: there may be many keys."""
+        return {**self.__dict__, "options": None}
+
+    @cached_property
+    def description(self) -> Description:
+        """What the local library calls a stream."""
+        return Description(
+            name=self.name,
+            mechanism=self.options.unit.scaled(self.mechanism, self.planned),
+            ticks=self.options.ticks,
+            unit=self.options.unit,
+            hidden=None if self.discovery is None else HiddenKeys(discovery=self.discovery),
+        )
+
+    @property
+    def blocks(self) -> Blocks:
+        """The mechanism with which the promise holds for the unit."""
+        return cast(Blocks, self.description.mechanism)  # scaled, it is of the same kind
+
+    @cached_property
+    def first_tick(self) -> int:
+        """The tick at position 0."""
+        return self.options.ticks.at(self.seconds("start", self.start))
+
+    def seconds(self, name: str, moment: str | datetime) -> float:
+        """A time in Unix seconds."""
+        return parse_time(str(moment), self.options.zone, name=name).timestamp()
+
+    def position(self, seconds: float) -> int:
+        """How many ticks are over at a time."""
+        return max(0, self.options.ticks.at(seconds) - self.first_tick)
+
+    def about(self, level: int, stage: int) -> tuple[str, str, int | None]:
+        """The length, the status and the half width (95 %) of figures."""
+        if level == DISCOVERED:
+            assert self.discovery is not None
+            (lag, epsilon), *later = self.discovery.stages
+            level, per = 0, self.discovery.per
+            blocks = Blocks(Level(1, epsilon, lag, later=tuple(later)))
+        else:
+            blocks, per = self.blocks, self.description.levels[level]
+        if stage == ANNOUNCED:
+            return per, "announced", None
+        return per, blocks.levels[level].status(stage), blocks.figure_interval(level, stage)
+
+    def noise(self, epoch: str, keys: Sequence[str]) -> KeyedNoise:
+        """The noise of some keys, from the secret in its file on this machine. The file's name is
+        not shown: it might be the secret itself."""
+        try:
+            secret = Path(self.secret_file).read_bytes().strip()
+        except (OSError, TypeError, ValueError):
+            raise ParameterError(
+                "secret_file must be a file that the driver and every executor can read, got none;"
+                " make one with: openssl rand -hex 32"
+            ) from None
+        about = {"stream": self.name, "mechanism": self.blocks.to_json()}
+        return KeyedNoise.derive(secret, epoch=epoch, keys=keys, **about)
+
+    def proof(self) -> str:
+        """A value that differs between secrets and does not reveal them. It shows whether all
+        executors and all restarts hold the same one."""
+        return f"{self.noise('', ['']).tags[0, 0]:x}"
 
 
 class Directory:
@@ -44,7 +169,6 @@ class Directory:
         settings = session._jsparkSession.sessionState().newHadoopConf()
         self._files = self._hadoop.FileContext.getFileContext(settings)
         self._root = self._files.makeQualified(self._hadoop.Path(path))
-        self.path = str(self._root.toString())
 
     def _at(self, name: str) -> Any:
         return self._hadoop.Path(self._root, name)
@@ -83,6 +207,8 @@ class Directory:
         """What a copy of a file does not keep: its place and when it was written; on a local file
         system its inode and when that was made."""
         path, nio = self._at(name), self._jvm.java.nio.file
+        if not self._files.util().exists(path):
+            return "nothing"
         if str(path.toUri().getScheme()) != "file":
             written = self._files.getFileStatus(path).getModificationTime()
             return f"{path.toString()}, written {written}"
@@ -108,13 +234,12 @@ class Commit:
     kept: int = 0
     parts: Sequence[str] = ()
     midnights: str = ""
-    token: str = ""
     mark: str = ""
 
     @property
     def name(self) -> str:
         """A name that no other commit has, also not one with its number."""
-        return f"{self.epoch}-{self.number:010}-{self.token}"
+        return self.parts[-1].replace("counts", self.epoch)
 
 
 class Ledger:
@@ -125,84 +250,76 @@ class Ledger:
 
     def __init__(self, spark: SparkSession, stream: Stream, kind: str) -> None:
         self.spark, self.stream, self.directory = spark, stream, Directory(spark, stream.state)
-        keys: Any = stream.keys
-        if not isinstance(keys, DataFrame):
-            keys = spark.createDataFrame([(key,) for key in keys], "key string")
-        keys = keys.select(keys[keys.columns[0]].cast("string").alias("key"))
-        self.keys = keys.replace("", None).dropna().distinct()
-        both = self.keys.agg(sql.count("*"), sql.expr("bit_xor(xxhash64(key))"))
-        self.number_of_keys, digest = both.collect()[0]
-        if not self.number_of_keys and stream.discovery is None:
-            raise ParameterError("keys must not be empty; declare the keys to publish by name")
-        described = f"{self.number_of_keys} with the digest {digest}"
-        identity = {"kind": kind, **stream.identity(), "keys": described}
+        keys = sorted(stream.options.keys)
+        self.keys = spark.createDataFrame(pa.table({"key": pa.array(keys, pa.string())}))
+        digest = hashlib.sha256(json.dumps(keys).encode()).hexdigest()[:16]
+        identity = {
+            "kind": kind,
+            "name": stream.name,
+            **json.loads(stream.description.to_json()),
+            "start": stream.options.ticks.start_seconds(stream.first_tick),
+            "keys": f"{len(keys)} with the digest {digest}",
+            "secret": stream.proof(),
+        }
         self._new = Commit(epoch=unpredictable(16).hex(), stream=identity)
         self.last()
 
     def last(self) -> Commit:
         """The last commit, or an empty one before the first; another stream's and a copied or
         restored one are refused."""
-        names = self.directory.names()
-        number = max((_number(name) for name in names if name.startswith("commit-")), default=-1)
+        number = self._number()
         if number < 0:
             return self._new
         last = Commit(**json.loads(self.directory.read(f"commit-{number}")))
         for name, now in self._new.stream.items():
             if now != last.stream.get(name):
                 raise CheckpointError(
-                    f"{name} must be that of the state, {last.stream.get(name)}, got {now}; a"
-                    " stream keeps what it began with: take a new directory for another one"
+                    f"{name} must be that of the state, {last.stream.get(name)}, got {now}; take a"
+                    " new directory for another stream"
                 )
-        mark = f"mark-{last.number}-{last.token}"
-        if mark not in names or last.mark != self.directory.mark(mark):
+        if last.mark != self.directory.mark(_mark(last.parts)):
             raise CheckpointError(
-                f"state must be the first one, {last.mark}, got a copy or a restored backup in"
-                f" {self.stream.state}; it would put the same noise on other counts: go on with the"
-                " first, or take a new directory"
+                f"state must be the first one, {last.mark}, got a copy or a restored backup; it"
+                " would put the same noise on other counts: take a new directory"
             )
         return last
 
     def append(self, last: Commit, counts: DataFrame, **changes: Any) -> Commit:
-        """Freeze more counts: write them as a part of the ledger, which counts for nothing before
-        it is committed. Now and then the ledger is written anew as one part, without the positions
-        that need not be ``kept``."""
-        commit = replace(last, number=last.number + 1, after=last.open, **changes)
-        if not last.parts:
-            keys = self.keys.selectExpr("cast(null as long) as position", "key", "0L as events")
+        """Freeze more counts: write them as a part of the ledger, commit it, and remove what only
+        earlier commits needed. Now and then the ledger is written anew as one part, without the
+        positions that need not be ``kept``."""
+        number, parts = last.number + 1, last.parts
+        commit = replace(last, number=number, after=last.open, **changes)
+        if not parts:
+            keys = self.keys.selectExpr("cast(null as long) as position", "key", "0L as count")
             counts = counts.unionByName(keys)
-        elif commit.kept > last.kept or len(last.parts) >= _MOST_PARTS:
+        elif commit.kept > last.kept or len(parts) >= _MOST_PARTS:
             older = self.counts(last).where(f"position is null or position >= {commit.kept}L")
             both = counts.unionByName(older).groupBy("position", "key")
-            counts, commit = both.agg(sql.sum("events").alias("events")), replace(commit, parts=())
-        part = f"counts-{commit.number}-{unpredictable(8).hex()}"
-        counts.write.parquet(f"{self.directory.path}/{part}")
-        return self.commit(replace(commit, parts=(*commit.parts, part)))
-
-    def commit(self, commit: Commit) -> Commit:
-        """Freeze the ledger, and remove what only earlier commits needed."""
-        token, midnights = unpredictable(4).hex(), self.calendar(commit).midnights.to_json()
-        file, mark = f"commit-{commit.number}", f"mark-{commit.number}-{token}"
-        self.directory.create(mark, "")
-        commit = replace(commit, midnights=midnights, token=token, mark=self.directory.mark(mark))
-        created = self.directory.create(file, json.dumps(asdict(commit)))
-        names = self.directory.names()
-        ours = {name for name in names if name.startswith(("counts-", "commit-", "mark-"))}
+            counts, parts = both.agg(sql.sum("count").alias("count")), ()
+        part = f"counts-{number:010}-{unpredictable(8).hex()}"
+        counts.write.parquet(f"{self.stream.state}/{part}")
+        parts, midnights = (*parts, part), self.calendar(commit).midnights.to_json()
+        self.directory.create(_mark(parts), "")
+        mark = self.directory.mark(_mark(parts))
+        commit = replace(commit, parts=parts, midnights=midnights, mark=mark)
+        created = self.directory.create(f"commit-{number}", json.dumps(asdict(commit)))
         # Two jobs may have counted the same ticks. The later one finds the file of the first, or,
         # where that is removed already, the file of a higher number.
-        later = {name for name in ours if _number(name) > commit.number}
-        if not created or any(name.startswith("commit-") for name in later):
+        if not created or self._number() > number:
             raise CheckpointError(
-                f"state must be used by one job at a time, got another one in {self.stream.state};"
-                " let one of them run"
+                "state must be used by one job at a time, got another one; let one of them run"
             )
-        for name in ours - {*later, file, mark, *commit.parts}:
-            self.directory.remove(name)
+        names = {name for name in self.directory.names() if name.startswith(_OURS)}
+        for name in names - {f"commit-{number}", _mark(parts), *parts}:
+            if _number(name) <= number:
+                self.directory.remove(name)
         return commit
 
     def calendar(self, commit: Commit) -> BlockCalendar:
         """The blocks: those that were open by the rules of that time, later ones as known now."""
         known = Midnights.from_json(commit.midnights) if commit.midnights else None
-        ticks, first = self.stream.description.ticks, self.stream.first_tick
+        ticks, first = self.stream.options.ticks, self.stream.first_tick
         return calendar_of(self.stream.blocks, ticks, first, known).reaching(commit.open)
 
     def done(self, commit: Commit) -> int:
@@ -213,8 +330,18 @@ class Ledger:
 
     def counts(self, commit: Commit) -> DataFrame:
         """The rows of the ledger. Those without a position are the declared keys."""
-        parts = (f"{self.directory.path}/{part}" for part in commit.parts)
+        parts = (f"{self.stream.state}/{part}" for part in commit.parts)
         return self.spark.read.schema(COUNTS).parquet(*parts)
+
+    def _number(self) -> int:
+        """The number of the last commit; -1 before the first."""
+        names = self.directory.names()
+        return max((_number(name) for name in names if name.startswith("commit-")), default=-1)
+
+
+def _mark(parts: Sequence[str]) -> str:
+    """The name of the mark of a commit."""
+    return parts[-1].replace("counts", "mark")
 
 
 def _number(name: str) -> int:
