@@ -42,7 +42,7 @@ import fadecount as fc
 from fadecount.mechanisms.gaussian_law import mu_at
 from fadecount.mechanisms.noise_law import variance_of
 from fadecount.planning.blocks import blocks_for, wish_for
-from fadecount.planning.request import read_targets
+from fadecount.planning.request import read_request
 
 HOUR, DAY, MONTH, YEAR = 60, 1440, 43_200, 525_600
 PROMISE = {HOUR: 0.5, MONTH: 2.0, YEAR: 4.0}
@@ -410,10 +410,10 @@ def short(steps: int = 61, epsilon: float = 0.5) -> dict[str, float]:
     totals = np.tril(np.ones((steps, steps)))
     scale = math.sqrt(2.0) / epsilon
     found = {"optimised matrix (p-identity, HDMM; all steps known ahead)": _p_identity(totals)}
-    targets = read_targets({steps: epsilon}, horizon=steps)
+    request = read_request(loss={steps: epsilon})
     for name, ties in (("blocks", False), ("tied blocks", True)):
-        wish = replace(wish_for(steps), lengths=tuple(range(1, steps + 1)), ties=ties)
-        mechanism = blocks_for(targets, wish)
+        wish = replace(wish_for(request), lengths=tuple(range(1, steps + 1)), ties=ties)
+        mechanism = blocks_for(request, wish)
         assert mechanism is not None
         found[f"{name} ({', '.join(str(level.length) for level in mechanism.levels)})"] = (
             math.sqrt(mechanism.mse(steps)) / scale

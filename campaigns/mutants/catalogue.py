@@ -65,10 +65,10 @@ MUTANTS = (
         OWN,
     ),
     Mutant(
-        "the loss of an own schedule is rounded to nearest",
-        INTERVALS,
-        "    return nearest if enough else math.nextafter(nearest, math.inf)",
-        "    return nearest if enough else nearest",
+        "a loss is rounded to nearest",
+        "mechanisms/loss.py",
+        "    return nearest if units_of(nearest) >= units else math.nextafter(nearest, math.inf)",
+        "    return nearest",
         OWN,
     ),
     Mutant(
@@ -262,13 +262,17 @@ MUTANTS = (
     ),
     Mutant(
         "loss rounded down",
-        "mechanisms/exact_sum.py",
-        "np.where(self.low > 0, np.nextafter(self.high, np.inf), self.high)",
-        "self.high",
+        "mechanisms/loss.py",
+        "    nearest = units / UNITS\n",
+        "    return units / UNITS * (1.0 - 2.0**-53)\n    nearest = units / UNITS\n",
         LOSS,
     ),
     Mutant(
-        "loss of a whole interval too small", LEVELS, "min(2.0 * costs[-1],", "min(costs[-1],", LOSS
+        "loss of a whole interval too small",
+        LEVELS,
+        "across = min(budget, 2 * across)",
+        "across = min(budget, across)",
+        LOSS,
     ),
     Mutant(
         "Refresh's past noise reused", PATH, "CARRY, round_number, 0)]", "CARRY, 1, 0)]", DEFINITION
@@ -304,15 +308,15 @@ MUTANTS = (
     Mutant(
         "a larger unit of Gaussian noise taken for one",
         "mechanisms/gaussian.py",
-        "self._mu(ages, float(sensitivity))",
-        "self._mu(ages)",
+        "self._mu(require_age(age), float(sensitivity))",
+        "self._mu(require_age(age))",
         GAUSSIAN,
     ),
     Mutant(
         "keys of a Gaussian unit forgotten",
         "mechanisms/gaussian.py",
-        "math.sqrt(copies)",
-        "math.sqrt(1)",
+        "math.sqrt(keys * histories)",
+        "math.sqrt(histories)",
         GAUSSIAN,
     ),
     Mutant(
@@ -724,8 +728,8 @@ MUTANTS = (
     ),
     Mutant(
         "a design is not checked",
-        "planning/certify.py",
-        "if excess(limits, smaller.schedule.budgets) <= 1:",
+        "planning/design.py",
+        "if request.kept_by(curve):",
         "if True:",
         ("tests/planning/test_design.py",),
     ),
@@ -942,8 +946,8 @@ MUTANTS = (
     Mutant(
         "loss of a lag one late",
         "mechanisms/blocks.py",
-        'np.searchsorted(lags, ages, side="right")',
-        'np.searchsorted(lags, ages, side="left")',
+        "if stage.lag <= since)",
+        "if stage.lag < since)",
         BLOCK_LOSS,
     ),
     Mutant(
@@ -1148,8 +1152,8 @@ MUTANTS = (
     Mutant(
         "a larger unit's budgets rounded to the nearest",
         "mechanisms/base.py",
-        "while divisor > 1 and not _fits(found.schedule, self.schedule, divisor):",
-        "while divisor > 1 and found is self:",
+        "while divisor > 1 and not _fits(smaller.schedule, self.schedule, divisor):",
+        "while divisor > 1 and smaller is self:",
         ("tests/mechanisms/test_sensitivity.py",),
     ),
     Mutant(
@@ -1169,30 +1173,30 @@ MUTANTS = (
     ),
     Mutant(
         "budgets rounded up",
-        "planning/budgets.py",
+        "planning/blocks.py",
         "math.floor(each * MILLION)",
         "math.ceil(each * MILLION) + 1",
         ("tests/planning/test_blocks.py",),
     ),
     Mutant(
         "rest given beyond later caps",
-        "planning/budgets.py",
-        "+= min(left)",
-        "+= max(left)",
+        "planning/blocks.py",
+        "            left = min(\n",
+        "            left = max(\n",
         ("tests/planning/test_blocks.py",),
     ),
     Mutant(
-        "a check that overlooks later stages",
-        "planning/blocks.py",
-        "pairwise((Stage(0, 0), *level.stages))",
-        "pairwise((Stage(0, 0), level.stages[0]))",
+        "a check that overlooks the last limit",
+        "planning/request.py",
+        "for age, most in self.limits()",
+        "for age, most in self.limits()[:-1]",
         ("tests/planning/test_blocks.py",),
     ),
     Mutant(
         "keys of a person are forgotten",
-        "planning/blocks.py",
-        "return person.events * person.amount * person.keys * periods",
-        "return person.events * person.amount * periods",
+        "planning/request.py",
+        "sensitivity=each, keys=self.keys)",
+        "sensitivity=each)",
         ("tests/planning/test_design.py",),
     ),
     Mutant(
@@ -1205,8 +1209,8 @@ MUTANTS = (
     Mutant(
         "what is lost by a later stage is that of the first",
         "planning/published.py",
-        "loss=loss(stage.lag)",
-        "loss=loss(level.lag)",
+        "loss=lost(mechanism, stage.lag, request)",
+        "loss=lost(mechanism, level.lag, request)",
         ("tests/planning/test_plan.py",),
     ),
     Mutant(
@@ -1317,8 +1321,8 @@ MUTANTS = (
     Mutant(
         "discovery: levels reported by the largest one",
         "planning/published.py",
-        "exclusive = request.discover[1] == 1.0",
-        "exclusive = request.discover[1] > 0.0",
+        "if request.discover[1] == 1.0:",
+        "if request.discover[1] > 0.0:",
         ("tests/planning/test_discovery.py",),
     ),
     Mutant(

@@ -26,7 +26,7 @@ from fadecount.spark import Stream
 OPTIONS: dict[str, tuple[str, ...]] = {
     "tick": ("", "--tick 1h", "--tick 90m", "--tick 1d", "--tick 7d"),
     "loss": ("--loss 0=0.1 --loss 100=3", "--loss 30=1"),
-    "error": ("", "--mean-error 50", "--max-error 90 --beta 0.01"),
+    "error": ("", "--mean-error 50"),
     "delay": ("", "--delay 2"),
     "person": (
         "",

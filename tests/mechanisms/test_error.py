@@ -10,7 +10,7 @@ import pytest
 from numpy.typing import NDArray
 
 import fadecount as fc
-from tests.counters.scripted import delay_of, names_in_use
+from tests.counters.scripted import names_in_use
 from tests.mechanisms.examples import ALL, SLOTTED
 from tests.mechanisms.test_every_mechanism import refuse
 
@@ -38,9 +38,7 @@ class TestErrorOfEveryMechanism:
     def test_the_bound_holds_for_the_true_distribution(self, mechanism: fc.Mechanism) -> None:
         for step in (1, 5, 100):
             values, chances = _distribution(list(names_in_use(mechanism, step).values()))
-            bound = mechanism.error_bound(step, BETA, largest_input=3) - 3 * min(
-                step, delay_of(mechanism)
-            )
+            bound = mechanism.error_bound(step, BETA)
             assert chances[np.abs(values) > bound].sum() <= BETA
             if bound > 0:  # and it is no wild guess
                 assert chances[np.abs(values) > 0.4 * bound].sum() > BETA
@@ -51,7 +49,7 @@ class TestErrorOfEveryMechanism:
                 scales = [1 / budget for budget in names_in_use(mechanism, step).values()]
                 needed = math.log(2 / beta)
                 spread = max(math.hypot(*scales), max(scales, default=0.0) * math.sqrt(needed))
-                closed = spread * math.sqrt(8 * needed) + min(step, delay_of(mechanism))
+                closed = spread * math.sqrt(8 * needed)
                 assert mechanism.error_bound(step, beta) <= closed * (1 + 1e-9)
 
     def test_the_bound_for_all_steps_is_above_that_for_each(self, mechanism: fc.Mechanism) -> None:

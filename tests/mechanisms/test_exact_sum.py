@@ -10,7 +10,6 @@ import numpy as np
 import pytest
 
 import fadecount as fc
-from fadecount.mechanisms.exact_sum import INFINITE, ExactSum, times
 
 GENERATOR = np.random.default_rng(5)
 AGES = [
@@ -78,34 +77,17 @@ def test_shares_never_add_up_to_more_than_their_budget() -> None:
         assert binary.loss(10**18) <= binary.paper_loss(10**18) == epsilon
 
 
-def test_levels_without_noise_leave_the_exact_range_upwards_only() -> None:
+def test_levels_without_noise_cost_twice_the_level_below() -> None:
     budgets = (2.0**-30 * (1 + 2.0**-52), 0.1, math.inf, 2.0**14)
     mechanism = fc.Designed(budgets=(*budgets, math.inf))
     for age in AGES:
-        exact = _worst_case(mechanism.schedule.budgets, age)
-        assert exact <= mechanism.loss(age) <= exact * (1 + Fraction(1, 2**50))
+        assert mechanism.loss(age) == _up(_worst_case(mechanism.schedule.budgets, age))
 
 
-def test_products_are_exact_or_rounded_up() -> None:
-    for count in AGES:
-        for budget in (0.1, 2.0**-30 * 1.1, 16383.9, 1 / 3):
-            product, exact = times(count, budget), count * Fraction(budget)
-            held = Fraction(product.high) + Fraction(product.low)
-            assert (
-                held == exact
-                if count < 1 << 52
-                else exact <= held <= exact * (1 + Fraction(1, 2**100))
-            )
-    assert times(3, INFINITE).rounded_up() == math.inf
-    assert times(0, INFINITE).rounded_up() == 0.0
-
-
-def test_sums_keep_what_a_float_would_lose() -> None:
-    total = ExactSum(1.0) + 2.0**-60 + 2.0**-60
-    assert Fraction(total.high) + Fraction(total.low) == 1 + Fraction(1, 2**59)
-    assert total.rounded_up() == 1.0 + 2.0**-52
-    assert (ExactSum(1.0) + 2.0**-60).minimum(1.0).rounded_up() == 1.0
-    assert (ExactSum(1.0) + 2.0**-60).maximum(ExactSum(1.0)).rounded_up() > 1.0
+def test_a_loss_of_no_noise_is_infinite() -> None:
+    mechanism = fc.Designed(budgets=(math.inf, 0.5))
+    assert mechanism.loss(0) == mechanism.loss_of([1, 2], now=2) == math.inf
+    assert mechanism.loss(1, position=2) == 0.5
 
 
 def _worst_case(budgets: tuple[float, ...], age: int) -> Fraction:

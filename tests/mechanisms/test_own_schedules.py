@@ -67,9 +67,9 @@ def test_what_is_after_the_schedule() -> None:
     mechanism = random_schedule(1)
     assert mechanism.last_step == HORIZON
     assert mechanism.loss(10**18) == mechanism.loss(HORIZON - 1)
-    with pytest.raises(fc.errors.ParameterError, match=f"horizon must be at most .* {HORIZON}"):
+    with pytest.raises(fc.errors.ParameterError, match=f"horizon must be at most {HORIZON}"):
         mechanism.mse(HORIZON + 1)
-    with pytest.raises(fc.errors.ParameterError, match=f"position must be at most .* {HORIZON}"):
+    with pytest.raises(fc.errors.ParameterError, match=f"position must be at most {HORIZON}"):
         mechanism.loss(0, position=HORIZON + 1)
     counter = fc.Counter(mechanism)
     counter.extend([1] * HORIZON)

@@ -93,12 +93,10 @@ def test_what_a_plan_assumes_of_persons(tmp_path: Path) -> None:
     path = tmp_path / "plan.json"
     text = fc.Gradual(epsilon=0.1).to_json()
     for person, found in (
-        ({"events": 1, "steps": None}, None),
+        ({"events": 1}, None),
         ({"events": 1, "amount": 5}, ("event", 1, 1, 5)),
         ({"events": 4, "per": "1d"}, ("1d", 4, 1, 1)),
         ({"events": 3, "keys": 4, "amount": 2, "per": "tick"}, ("tick", 3, 4, 2)),
-        ({"events": 3, "steps": None}, (None, 3, 1, 1)),
-        ({"events": 1, "steps": 24}, (None, 1, 1, 1)),
         ([], None),
         ("nonsense", None),
     ):

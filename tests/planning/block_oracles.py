@@ -15,7 +15,7 @@ from scipy.optimize import minimize
 import fadecount as fc
 from fadecount.planning.blocks import Regions, Wish
 from fadecount.planning.budgets import best_budgets
-from fadecount.planning.request import Targets, read_targets
+from fadecount.planning.request import Request, read_request
 
 Vector = NDArray[np.float64]
 Form = tuple[tuple[int, tuple[int, ...], bool], ...]
@@ -24,7 +24,7 @@ Form = tuple[tuple[int, tuple[int, ...], bool], ...]
 _LENGTHS = ((1, 2, 4, 8, 16), (1, 3, 6, 12), (1, 2, 6, 12, 24), (1, 5, 10, 30), (1, 2, 3, 4, 6, 12))
 
 
-def small_case(chance: random.Random) -> tuple[Targets, Wish]:
+def small_case(chance: random.Random) -> tuple[Request, Wish]:
     """One to three targets over a short horizon, a few lengths, sometimes with weights on
     figures."""
     horizon = chance.randint(8, 120)
@@ -37,7 +37,7 @@ def small_case(chance: random.Random) -> tuple[Targets, Wish]:
         figures=figures,
         ties=chance.random() < 0.75,
     )
-    return read_targets(dict(zip(sorted(ages), losses, strict=True)), horizon=horizon), wish
+    return read_request(loss=dict(zip(sorted(ages), losses, strict=True))), wish
 
 
 def all_forms(lengths: Sequence[int], regions: int, wish: Wish) -> Iterator[Form]:
@@ -81,19 +81,19 @@ def form_weights(form: Form, lags: Sequence[int], horizon: int, wish: Wish) -> l
     return [each for level in weights for each in level]
 
 
-def least_error(targets: Targets, wish: Wish) -> tuple[float, int]:
+def least_error(request: Request, wish: Wish) -> tuple[float, int]:
     """The least weighted error of all designs of a class, and how many there are."""
-    regions = Regions.of(targets)
-    counts, caps = np.array(regions.counts, dtype=float), np.array(regions.caps) / 1e6
+    regions = Regions.of(request)
+    counts, caps = regions.counts, np.array(regions.caps) / 1e6
     rows = []
     for form in all_forms(wish.lengths, len(regions.lags), wish):
         shown = all(
-            length + regions.lags[own[-1]] <= targets.horizon for length, own, _ in form
+            length + regions.lags[own[-1]] <= request.horizon for length, own, _ in form
         )  # else the horizon ends before the figure appears
         if shown:
             rows.append(
                 (
-                    form_weights(form, regions.lags, targets.horizon, wish),
+                    form_weights(form, regions.lags, request.horizon, wish),
                     [region for _, own, _ in form for region in own],
                     [number > 0 for _, own, _ in form for number in range(len(own))],
                 )

@@ -55,7 +55,7 @@ def test_every_limit_is_kept(targets: dict[int, int], keys: int, share: float) -
     found = discovery_for(request)
     assert found is not None
     assert found.keys == keys
-    left = dict(request.targets_with(0).ends())
+    left = dict(request.limits())
     for age in range(601):
         limit = Fraction(repr(limit_at(loss, age)))
         budget = Fraction(repr(max((e for lag, e in found.stages if lag <= age), default=0.0)))

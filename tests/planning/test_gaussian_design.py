@@ -10,7 +10,7 @@ import pytest
 
 import fadecount as fc
 from fadecount.mechanisms.gaussian_law import epsilon_at
-from fadecount.planning.gaussian_design import minimised, person_mu, response_of
+from fadecount.planning.gaussian_design import minimised, response_of
 from tests.mechanisms.test_every_mechanism import refuse
 
 YEAR = {60: 0.5, 43_200: 2.0, 525_600: 4.0}
@@ -84,12 +84,11 @@ def test_delays_and_people() -> None:
     assert found.loss(3) == 0.0
     assert found.loss(10) <= 1.0
     assert found.loss(500) <= 3.0
-    person = fc.Person(events=2, steps=100)
+    person = fc.Person(events=5, per="1d")
     shared = fc.design(targets={500: 3.0}, horizon=500, person=person, delta=1e-6)
-    positions = [1, 1, 101, 101, 201, 201, 301, 301, 401, 401]
-    assert shared.loss_of(positions, now=501) <= 3.0
-    assert shared.mu_of(positions, now=501) <= person_mu(shared, 500, person)
-    assert person_mu(found, 3, person) == 0.0
+    assert shared.loss_of([1, 1, 2, 9, 100], now=501) <= 3.0
+    assert shared.mu_of([1] * 5, now=501) <= person.loss(shared, 500).amount * (1 + 1e-12)
+    assert person.loss(found, 3).amount == 0.0
 
 
 def test_keys_of_a_person_count_by_their_root() -> None:
@@ -119,7 +118,7 @@ def test_plans_show_pure_and_gaussian_options_side_by_side() -> None:
     assert {option.mechanism.kind for option in made.options} == {"gaussian", "blocks", "gradual"}
     gaussian = next(option for option in made.options if option.name == "gaussian")
     assert "1e-09" in gaussian.reason
-    assert made.best.forecast.mean < gaussian.forecast.mean
+    assert made.best.error < gaussian.error
     small = fc.plan({1 << 20: 0.01}, delta=0.001)
     assert small.best.name == "gaussian"
     assert all("gaussian" not in option.name for option in fc.plan({10: 1.0}, horizon=10).options)
@@ -128,8 +127,8 @@ def test_plans_show_pure_and_gaussian_options_side_by_side() -> None:
 def test_plans_by_error() -> None:
     made = fc.plan(mean_error=50.0, horizon=1000, delta=DELTA)
     gaussian = next(option for option in made.options if option.mechanism.kind == "gaussian")
-    assert gaussian.forecast.mean == pytest.approx(50.0, rel=1e-3)
-    person = fc.plan({1000: 2.0}, horizon=1000, person=fc.Person(events=3), delta=DELTA)
+    assert gaussian.error == pytest.approx(50.0, rel=1e-3)
+    person = fc.plan({1000: 2.0}, horizon=1000, person=fc.Person(events=3, per="1d"), delta=DELTA)
     gaussian = next(option for option in person.options if option.mechanism.kind == "gaussian")
     assert dict(gaussian.curve)[1000] <= 2.0
     assert gaussian.mechanism.loss(1000) < 0.7

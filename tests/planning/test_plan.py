@@ -7,7 +7,6 @@ import math
 from pathlib import Path
 from typing import Any
 
-import numpy as np
 import pytest
 
 import fadecount as fc
@@ -29,10 +28,10 @@ def late() -> fc.Plan:
 def test_losses_given_every_option_keeps_them_and_the_best_has_least_error(late: fc.Plan) -> None:
     assert late.best.name == "blocks, 60 late"
     assert late.mechanism is late.best.mechanism
-    means = [option.forecast.mean for option in late.options if " for " not in option.name]
+    means = [option.error for option in late.options if " for " not in option.name]
     assert means == sorted(means)
-    least = min(option.forecast.mean for option in late.options)
-    assert late.best.forecast.mean <= 1.06 * least
+    least = min(option.error for option in late.options)
+    assert late.best.error <= 1.06 * least
     assert {option.mechanism.delay for option in late.options} == {0, 60}
     assert {option.mechanism.kind for option in late.options} == {"blocks", "gradual"}
     for option in late.options:
@@ -40,16 +39,13 @@ def test_losses_given_every_option_keeps_them_and_the_best_has_least_error(late:
             option.mechanism.loss(age) <= limit_at(TARGETS, age)
             for age in (0, 59, 60, 61, 43_200, 43_201, YEAR)
         )
-        assert option.share == pytest.approx(1.0, abs=1e-6)
+        used = max(option.mechanism.loss(age) / loss for age, loss in TARGETS.items())
+        assert used == pytest.approx(1.0, abs=1e-6)
         assert option.mechanism.delay == 0 or option.mechanism.loss(59) == 0.0
 
 
-def test_forecasts_are_those_of_the_mechanism(late: fc.Plan) -> None:
-    for option in late.options:
-        errors, mechanism = option.forecast, option.mechanism
-        assert errors.mean == math.sqrt(mechanism.mse(YEAR))
-        assert errors.worst == mechanism.max_error_bound(YEAR, 0.05, largest_input=0) > errors.mean
-        assert errors.beta == 0.05
+def test_errors_are_those_of_the_mechanism(late: fc.Plan) -> None:
+    assert all(option.error == math.sqrt(option.mechanism.mse(YEAR)) for option in late.options)
 
 
 def test_reasons_are_one_sentence_each_and_true(late: fc.Plan) -> None:
@@ -62,52 +58,35 @@ def test_reasons_are_one_sentence_each_and_true(late: fc.Plan) -> None:
         )
         assert ("outputs lag by 1 hour" in option.reason) == (option.mechanism.delay == 60)
     last = late.options[-1]
-    more = 100 * (last.forecast.mean / best.forecast.mean - 1)
+    more = 100 * (last.error / best.error - 1)
     assert f"{more:.3g} % more error" in last.reason
 
 
-@pytest.mark.parametrize(
-    ("wish", "value"), [("mean_error", 100.0), ("max_error", 500.0), ("mean_error", 0.4)]
-)
-def test_error_given_every_option_has_it_and_the_best_loses_least(wish: str, value: float) -> None:
-    made = fc.plan(horizon=10_000, beta=0.01, **{wish: value})  # type: ignore[arg-type]
+@pytest.mark.parametrize("value", [100.0, 0.4])
+def test_error_given_every_option_has_it_and_the_best_loses_least(value: float) -> None:
+    made = fc.plan(horizon=10_000, mean_error=value)
     losses = [option.mechanism.loss(10_000) for option in made.options]
     assert losses == sorted(losses)
     for option in made.options:
-        error = option.forecast.mean if wish == "mean_error" else option.forecast.worst
-        assert value * (1 - 1e-4) <= error <= value  # no more private one of this shape has it
-        assert option.meets
-        assert option.share is None
+        assert value * (1 - 1e-4) <= option.error <= value  # no more private one has it
 
 
-def test_both_given_options_that_keep_both_come_first_and_lose_no_more_than_they_must() -> None:
-    made = fc.plan(TARGETS, horizon=YEAR, max_error=500, beta=0.01)
-    best = made.best
-    assert best.meets
-    assert best.share is not None
-    assert best.share < 0.85
-    assert best.forecast.worst == pytest.approx(500, rel=1e-5)
-    assert f"{100 * best.share:.3g} % of the losses" in best.reason
-    missing = [option for option in made.options if not option.meets]
-    assert made.options[-len(missing) :] == tuple(missing)
-    for option in missing:
-        factor = float(option.reason.split("needs ")[1].split(" times")[0])
-        assert (
-            option.mechanism.scaled(factor * 1.01).max_error_bound(YEAR, 0.01, largest_input=0)
-            <= 500
-        )
-        assert (
-            option.mechanism.scaled(factor * 0.99).max_error_bound(YEAR, 0.01, largest_input=0)
-            > 500
-        )
+def test_both_given_options_keep_both_and_lose_no_more_than_they_must() -> None:
+    made = fc.plan(TARGETS, mean_error=60)
+    assert made.best.error == pytest.approx(60, rel=1e-5)
+    assert made.best.mechanism.loss(60) < 0.2
+    assert "loses least" in made.best.reason
+    names = {option.name for option in made.options if option.mechanism.kind == "gradual"}
+    assert names == {"gradual 1.5"}  # the others need more than the losses
+    with pytest.raises(ParameterError, match="mean_error must be"):
+        fc.plan(TARGETS, mean_error=5)
 
 
 def test_a_plan_for_a_person_limits_the_sum() -> None:
-    made = fc.plan(TARGETS, horizon=YEAR, person=fc.Person(events=24, steps=1440))
+    made = fc.plan(TARGETS, horizon=YEAR, person=fc.Person(events=24, per="1d"))
     for option in made.options:
         assert all(loss <= limit_at(TARGETS, age) for age, loss in option.curve)
-        day = np.repeat(np.arange(1, YEAR, 1440), 24)
-        assert option.mechanism.loss_of(day, now=YEAR) <= 4.0
+        assert option.mechanism.loss_of([1] * 24, now=YEAR + 1) <= 4.0
 
 
 def test_targets_within_the_delay_are_kept_by_it() -> None:
@@ -169,7 +148,7 @@ def test_what_blocks_publish_when_and_what_is_lost_by_then() -> None:
 
 
 def test_losses_are_those_of_the_person() -> None:
-    made = fc.plan(tick="1h", loss={"30d": 4.0}, person=Person(events=3))
+    made = fc.plan(tick="1h", loss={"30d": 4.0}, person=Person(events=3, per="1d"))
     blocks = made.mechanism
     assert isinstance(blocks, fc.Blocks)
     assert all(
@@ -287,11 +266,9 @@ def test_a_plan_file_is_never_overwritten_by_accident(late: fc.Plan, tmp_path: P
 @pytest.mark.parametrize(
     ("wishes", "words"),
     [
-        ({"horizon": 100}, "a plan needs loss, mean_error or max_error"),
+        ({"horizon": 100}, "a plan needs loss or mean_error"),
         ({"mean_error": 5.0}, "horizon must be given"),
         ({"horizon": 100, "mean_error": 0.0}, "mean_error must be"),
-        ({"horizon": 100, "max_error": -1.0}, "max_error must be"),
-        ({"horizon": 100, "max_error": 5.0, "beta": 1.0}, "beta must be"),
         (
             {"horizon": 100, "loss": {5: 1.0}, "delay": 100},
             "delay must be less than the horizon",
@@ -301,7 +278,7 @@ def test_a_plan_file_is_never_overwritten_by_accident(late: fc.Plan, tmp_path: P
         ({"horizon": 100, "loss": {5: 1.0}, "tick": 0}, "tick must be"),
         ({"horizon": 100, "loss": {"1h": 1.0}}, "loss must be a number of steps without a tick"),
         ({"tick": "1h", "loss": {"1h": 1.0, 1: 2.0}}, "loss must have one value per step"),
-        ({"horizon": 100, "max_error": 1e-9}, "no noise that can be drawn"),
+        ({"horizon": 100, "mean_error": 1e-9}, "mean_error must be an error that noise"),
     ],
 )
 def test_senseless_requests_get_one_clear_line(wishes: dict[str, Any], words: str) -> None:

@@ -169,7 +169,7 @@ def _option(made: Plan, option: Option) -> dict[str, Any]:
         "reason": option.reason,
         "total": total.half_width,
         "day": next((width.final for width in slots if width.name == "a day"), None),
-        "final_loss": shown_loss(option.curve[-1][1]),
+        "final_loss": shown_loss(option.final_loss),
     }
 
 

@@ -8,7 +8,7 @@ that other commands accept with --plan.
 
 examples:
   fadecount plan --tick 1m --horizon 1y --loss 1h=0.5 --loss 30d=2 --loss 1y=4
-  fadecount plan --tick 1d --horizon 10y --max-error 500 --beta 0.01
+  fadecount plan --tick 1d --horizon 10y --mean-error 100
   fadecount plan --horizon 1000000 --loss 0=0.1 --loss 1000000=3 --json
   fadecount plan --tick 1m --horizon 1y --loss 1d=1 --loss 1y=4 --delay 1h \\
     --plot plan.png --save plan.json
@@ -57,8 +57,6 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         ("--horizon", "TIME", "how long to plan for (default: the oldest age with a loss)", str),
         ("--loss", "AGE=LOSS", "largest loss up to an age; repeat it", list),
         ("--mean-error", "E", "largest root of the mean squared error", float),
-        ("--max-error", "E", "error that no output exceeds, but with probability BETA", float),
-        ("--beta", "BETA", "the probability that a stated error is exceeded (0.05)", float),
         ("--delay", "TIME", "outputs may lag by this much: offer options that do", str),
         ("--per-person", "N/TIME", person, str),
         ("--keys-per-person", "K", "up to N events under each of up to K keys", 1),
@@ -199,7 +197,7 @@ def _wishes(arguments: argparse.Namespace, tick: int | None) -> dict[str, Any]:
     """Return what the options ask for, as :func:`fadecount.plan` takes it."""
     wishes = {
         name: getattr(arguments, name)
-        for name in ("mean_error", "max_error", "beta", "delta")
+        for name in ("mean_error", "delta")
         if getattr(arguments, name) is not None
     }
     for name in ("horizon", "delay"):
@@ -285,11 +283,6 @@ def _asked(request: Request) -> Iterator[str]:
         yield f"Gaussian options keep their promise except with probability {request.delta:g}"
     if request.mean_error is not None:
         yield f"wanted: a mean error of at most {request.mean_error:,.6g}"
-    if request.max_error is not None:
-        yield (
-            f"wanted: no error above {request.max_error:,.6g}, except with probability"
-            f" {request.beta:g}"
-        )
 
 
 def _losses(request: Request, chosen: Option) -> Iterator[str]:
@@ -368,31 +361,24 @@ def lag_words(request: Request, lag: int) -> str:
 
 
 def _options(made: Plan, chosen: Option) -> Iterator[str]:
-    row = "{:>3} {:29}{:>8}{:>11}{:>11}{:>9}{:>8}"
-    yield row.format("", "options, best first", "error", "a day", "total", "ever", "lost")
+    row = "{:>3} {:29}{:>9}{:>12}{:>12}{:>9}"
+    yield row.format("", "options, best first", "error", "a day", "total", "lost")
     for number, option in enumerate(made.options, start=1):
         *slots, total = made.widths(option)
         days = [f"± {_figure(width.final or 0)}" for width in slots if width.name == "a day"]
         yield row.format(
             f"{'*' if option is chosen else ''}{number:>2}",
             option.name[:29],
-            _figure(option.forecast.mean),
+            _figure(option.error),
             *(days or "-"),
             f"± {_figure(total.half_width)}",
-            _figure(option.forecast.worst),
-            short_loss(option.curve[-1][1]),
+            short_loss(option.final_loss),
         )
     yield from textwrap.wrap(
         "error: root of the mean squared error of the live total; a day (in the end), total: 95 %;"
-        f" ever: exceeded by some total with probability {100.0 * made.request.beta:g} %; lost: ε"
-        " by the horizon",
+        " lost: ε by the horizon",
         WIDTH,
     )
-    missing = [str(made.options.index(each) + 1) for each in made.options if not each.meets]
-    if missing:
-        yield from textwrap.wrap(
-            f"the error asked for is missed by option {', '.join(missing)}", WIDTH
-        )
 
 
 def unit_of(request: Request) -> Unit:

@@ -2,7 +2,7 @@
 
 from fadecount.checks import LONGEST
 from fadecount.mechanisms.base import Mechanism
-from fadecount.mechanisms.binary_tree import Binary
+from fadecount.mechanisms.binary_tree import Binary, Refresh
 from fadecount.mechanisms.blocks import Blocks, Level, Stage
 from fadecount.mechanisms.calendars import Calendar, EqualBlocks
 from fadecount.mechanisms.comparison import (
@@ -27,7 +27,6 @@ from fadecount.mechanisms.plan_file import (
     read_planned_unit,
     require_planned_tick,
 )
-from fadecount.mechanisms.refresh import Refresh
 from fadecount.mechanisms.schedule import CARRY, Schedule
 from fadecount.mechanisms.views import View, Views, views_of
 

@@ -19,7 +19,6 @@ from numpy.typing import ArrayLike, NDArray
 
 from fadecount.checks import (
     LONGEST,
-    Number,
     Whole,
     broadcast,
     require_beta,
@@ -30,13 +29,13 @@ from fadecount.checks import (
     shaped,
 )
 from fadecount.errors import ParameterError, bad_parameter
-from fadecount.mechanisms.exact_sum import sum_rounded_up
-from fadecount.mechanisms.loss import Loss
+from fadecount.mechanisms.loss import Loss, rounded_up
 from fadecount.mechanisms.memories import Memories
 from fadecount.mechanisms.schedule import Schedule, Steps
 
 JSON_VERSION = 1
 LARGEST_SENSITIVITY, LARGEST_KEYS = 1 << 51, 1_000_000
+Losses = NDArray[np.float64]
 
 
 class Mechanism(ABC):
@@ -49,8 +48,6 @@ class Mechanism(ABC):
 
     __slots__ = ()
     kind: ClassVar[str]
-    _budget_fields: ClassVar[tuple[str, ...]]
-    """The fields to which all losses are proportional."""
     _kinds: ClassVar[dict[str, type[Mechanism]]] = {}
 
     def __init_subclass__(cls, **options: Any) -> None:
@@ -58,29 +55,15 @@ class Mechanism(ABC):
         if "kind" in cls.__dict__:
             Mechanism._kinds[cls.kind] = cls
 
-    # What a mechanism must say
-    # --------------------------------------------------------------------------------------------
-    @property
-    def last_step(self) -> int | None:
-        """The last step that a counter can take; None if there is none."""
-        return self.schedule.horizon
-
     @property
     @abstractmethod
     def schedule(self) -> Schedule:
         """When which noise is drawn."""
 
-    @abstractmethod
-    def _worst_loss(self, age: Steps) -> Number:
-        """The loss at an age, for the worst position."""
-
-    @abstractmethod
-    def _position_loss(self, age: Steps, position: Steps) -> Number:
-        """The loss at an age of the item at a position; both of one shape."""
-
-    def _paper_loss(self, age: Steps) -> Number:
-        """The published bound at an age; the loss itself where the paper has none."""
-        return self._worst_loss(age)
+    @property
+    def last_step(self) -> int | None:
+        """The last step that a counter can take; None if there is none."""
+        return self.schedule.horizon
 
     @property
     def planned_tick_seconds(self) -> float | None:
@@ -90,60 +73,17 @@ class Mechanism(ABC):
 
     # Privacy
     # --------------------------------------------------------------------------------------------
-    @overload
-    def loss(self, age: int, *, position: int | None = None) -> float: ...
-    @overload
-    def loss(
-        self, age: ArrayLike, *, position: ArrayLike | None = None
-    ) -> float | NDArray[np.float64]: ...
-    def loss(
-        self, age: ArrayLike, *, position: ArrayLike | None = None
-    ) -> float | NDArray[np.float64]:
-        """The privacy loss of an item of a given age: what all outputs so far can reveal about it.
+    @abstractmethod
+    def _losses(self, ages: Steps, positions: Steps | None) -> Losses:
+        """The losses at ages, for positions of the same shape, or (None) for the worst ones."""
 
-        ``age`` 0 is the step of the item itself. Without ``position`` the result holds for every
-        item. With it, the result is the loss of the item at that step (from 1), which is at most
-        the former. Scalars and arrays, up to 2**60 - 1. Guarantees: no event at any output set is
-        more than ``exp(loss)`` times likelier with the item than without it.
-        """
-        ages = require_age(age)
-        if position is None:
-            return shaped(self._worst_loss(np.asarray(ages)), ages)
-        places = require_whole("position", position, minimum=1, remedy=_FIRST)
-        several = isinstance(ages, np.ndarray) or isinstance(places, np.ndarray)
-        age_each, place_each = broadcast(ages, places)
-        return shaped(self._position_loss(age_each, place_each), age_each if several else 0)
-
-    @overload
-    def paper_loss(self, age: int) -> float: ...
-    @overload
-    def paper_loss(self, age: ArrayLike) -> float | NDArray[np.float64]: ...
-    def paper_loss(self, age: ArrayLike) -> float | NDArray[np.float64]:
-        """The published upper bound on the loss at an age: never below :meth:`loss`."""
-        ages = require_age(age)
-        return shaped(self._paper_loss(np.asarray(ages)), ages)
-
+    @abstractmethod
     def loss_of(self, positions: ArrayLike, now: int) -> float:
         """The loss of one person who contributed at all these positions, given all outputs up to
-        step ``now``.
+        step ``now``. A position that occurs twice counts twice (two events in one step); one after
+        ``now`` costs nothing yet."""
 
-        A position that occurs twice counts twice (two events in one step); one after ``now`` costs
-        nothing yet. Guarantees: an upper bound for any change by at most 1 per contribution, and
-        exact for adding or removing the person. Both are the sum of the losses of the single
-        contributions, rounded up: since each noise variable is in use at consecutive steps, the
-        losses of several contributions never overlap (docs/planning.md has the proof).
-
-        >>> import fadecount as fc
-        >>> fc.Gradual(epsilon=0.5).loss_of([2, 3, 3], now=3)
-        1.5
-        """
-        places, now = require_positions(positions, now)
-        distinct, inverse = np.unique(places[places <= now], return_inverse=True)
-        if not distinct.size:
-            return 0.0
-        losses = np.asarray(self._position_loss(now - distinct, distinct), dtype=np.float64)
-        return sum_rounded_up(losses[inverse].tolist())
-
+    @abstractmethod
     def composed_loss(
         self,
         age: ArrayLike,
@@ -157,52 +97,67 @@ class Mechanism(ABC):
         each, after ``histories``.
 
         With several ages, of one person with so many ``units`` of each age, all together. Counts of
-        different keys have independent noise, so their losses add up. Histories of outputs share
-        the noise drawn before they diverged and have their own after it (see
-        :mod:`fadecount.streams.forks`). Guarantees: an upper bound, rounded up once; equal to
-        :meth:`loss` for one history, one key and a sensitivity of 1.
+        different keys have independent noise. Histories of outputs share the noise drawn before
+        they diverged and have their own after it (see :mod:`fadecount.streams.forks`). Guarantees:
+        an upper bound, rounded up once; equal to :meth:`loss` for one history, one key and a
+        sensitivity of 1.
         """
-        return self._composed_loss(
-            np.asarray(require_age(age)), units, sensitivity, keys * histories
-        )
 
-    def _composed_loss(self, ages: Steps, units: int, sensitivity: int, copies: int) -> Loss:
-        """The loss of so many units of each age, under copies of the mechanism with their own
-        noise."""
-        losses, times = np.unique(np.asarray(self._worst_loss(ages)), return_counts=True)
-        factor = units * sensitivity * copies
-        return Loss.together(
-            (Loss(loss), count * factor)
-            for loss, count in zip(losses.tolist(), times.tolist(), strict=True)
-        )
-
+    @abstractmethod
     def for_sensitivity(self, sensitivity: int, *, keys: int = 1) -> Self:
         """The same promise for a unit that can change up to ``keys`` counts of a step by up to
-        ``sensitivity`` each.
+        ``sensitivity`` each."""
 
-        Guarantees: ``sensitivity * keys`` times the loss of the result is at most the loss of this
-        mechanism, at every age and position. All budgets are divided by that product and rounded
-        down until each noise budget fits, exactly.
-
-        >>> import fadecount as fc
-        >>> fc.Gradual(epsilon=1.0, exponent=2.0).for_sensitivity(4)
-        Gradual(epsilon=0.25, exponent=2.0, delay=0)
-        """
-        divisor = require_sensitivity(sensitivity, LARGEST_SENSITIVITY) * require_keys(keys)
-        found, factor = self, 1.0 / divisor
-        while divisor > 1 and not _fits(found.schedule, self.schedule, divisor):
-            found, factor = self.scaled(factor), math.nextafter(factor, 0.0)
-        return found
-
+    @abstractmethod
     def scaled(self, factor: float) -> Self:
         """The mechanism with all budgets, and so all losses, multiplied by a factor."""
-        assert dataclasses.is_dataclass(self)
-        budgets: dict[str, Any] = {}
-        for name in self._budget_fields:
-            value = getattr(self, name)
-            several = isinstance(value, tuple)
-            budgets[name] = tuple(factor * each for each in value) if several else factor * value
-        return dataclasses.replace(self, **budgets)
+
+    @overload
+    def loss(self, age: int, *, position: int | None = None) -> float: ...
+    @overload
+    def loss(self, age: ArrayLike, *, position: ArrayLike | None = None) -> float | Losses: ...
+    def loss(self, age: ArrayLike, *, position: ArrayLike | None = None) -> float | Losses:
+        """The privacy loss of an item of a given age: what all outputs so far can reveal about it.
+
+        ``age`` 0 is the step of the item itself. Without ``position`` the result holds for every
+        item. With it, the result is the loss of the item at that step (from 1), which is at most
+        the former. Scalars and arrays, up to 2**60 - 1. Guarantees: no event at any output set is
+        more than ``exp(loss)`` times likelier with the item than without it.
+        """
+        ages = require_age(age)
+        if position is None:
+            return shaped(self._losses(np.asarray(ages), None), ages)
+        places = self._positions("position", position)
+        several = isinstance(ages, np.ndarray) or isinstance(places, np.ndarray)
+        age_each, place_each = broadcast(ages, places)
+        return shaped(self._losses(age_each, place_each), age_each if several else 0)
+
+    @overload
+    def paper_loss(self, age: int) -> float: ...
+    @overload
+    def paper_loss(self, age: ArrayLike) -> float | Losses: ...
+    def paper_loss(self, age: ArrayLike) -> float | Losses:
+        """The published upper bound on the loss at an age: never below :meth:`loss`, and the loss
+        itself where the paper has none."""
+        return self.loss(age)
+
+    def _positions(self, name: str, positions: ArrayLike) -> Whole:
+        """Checked positions of items."""
+        remedy = "the first item of a stream is at position 1"
+        places = require_whole(name, positions, minimum=1, remedy=remedy)
+        if self.last_step is not None and np.max(places, initial=1) > self.last_step:
+            bound = f"at most {self.last_step}, the last step"
+            raise bad_parameter(name, int(np.max(places)), bound, "no later item exists")
+        return places
+
+    def _contributions(self, positions: ArrayLike, now: int) -> tuple[Steps, Steps, int]:
+        """The positions up to ``now`` of one person, and how often each occurs; checked."""
+        remedy = "it is the step of the last output seen"
+        now = require_integer("now", now, minimum=1, maximum=LONGEST, remedy=remedy)
+        if not np.size(positions):
+            return np.zeros(0, dtype=np.int64), np.zeros(0, dtype=np.int64), now
+        places = np.atleast_1d(self._positions("positions", positions))
+        return *np.unique(places[places <= now], return_counts=True), now
 
     def for_mse(self, mse: float, *, horizon: int, continuous: bool = False) -> Self:
         """The most private mechanism in this proportion of budgets whose mean squared error over
@@ -217,7 +172,7 @@ class Mechanism(ABC):
         0.0564
         """
         remedy = "it is a squared error in counts, such as 1000"
-        mse = require_real("mse", mse, low=0.0, high=1e30, open_ends=True, remedy=remedy)
+        mse = require_real("mse", mse, low=0.0, high=1e36, open_ends=True, remedy=remedy)
         unit = self.mse(horizon, continuous=True)
         if unit == 0.0:
             remedy = "outputs within the delay hold no noise to calibrate"
@@ -244,7 +199,20 @@ class Mechanism(ABC):
 
     # Error
     # --------------------------------------------------------------------------------------------
-    def variance(self, step: ArrayLike) -> float | NDArray[np.float64]:
+    @property
+    def noise(self) -> Schedule | Memories:
+        """What computes errors, by shown steps: slots, or decaying sums."""
+        return self.schedule.memories or self.schedule
+
+    def shown(self, steps: ArrayLike) -> NDArray[np.int64]:
+        """The last input that the output of each step shows: 0 while the delay lasts."""
+        last, end = int(np.max(steps, initial=0)), self.last_step
+        if end is not None and last > end:
+            bound = f"at most {end}, the last step"
+            raise bad_parameter("step or horizon", last, bound, "give one within it")
+        return np.maximum(np.asarray(steps, dtype=np.int64) - self.schedule.delay, 0)
+
+    def variance(self, step: ArrayLike) -> float | Losses:
         """The variance of the noise in the output of a step (from 1), in squared counts; scalar or
         array."""
         steps = require_step(step)
@@ -273,15 +241,15 @@ class Mechanism(ABC):
         >>> round(hourly.variance(1_000_000)), round(hourly.window_variance(999_999, 1_000_000))
         (157, 110)
         """
-        first, last = (int(self.shown(each)) for each in require_window(start, end))
-        return self.noise.window_variance(first, last)
+        first, last = self.shown(require_window(start, end)).tolist()
+        return float(self.noise.window_variance(first, last))
 
     def window_interval(self, start: int, end: int, beta: float = 0.05) -> int:
         """How far the difference of the outputs of two steps is from the true one at most, except
         with probability ``beta``.
 
         Exact: the quantile of the law of the noise that does not cancel (docs/figures.md). It costs
-        no privacy.
+        no privacy. With a delay, the true count is the one ``delay`` steps earlier.
         """
         first, last = np.array(require_window(start, end)).reshape(2, 1)
         return int(self.half_widths(first, last, beta=require_beta(beta))[0])
@@ -295,94 +263,43 @@ class Mechanism(ABC):
         copies: ArrayLike = 1,
     ) -> NDArray[np.int64]:
         """:meth:`window_interval` for many windows at once; from step 0 on, it is about the output
-        itself.
-
-        Guarantees: a difference is farther away with probability at most ``beta``, for each window
-        separately. Stores, exports, the service and Spark all use this method for error intervals.
-        With a delay, the true count is the one ``delay`` steps earlier.
-
-        With a second axis, it is about the sums over that axis of differences with their own noise,
-        each ``copies`` times: the total of many keys.
-        """
+        itself. With a second axis, it is about the sums over that axis of differences with their
+        own noise, each ``copies`` times: the total of many keys."""
         return self.noise.half_widths(self.shown(starts), self.shown(ends), beta, copies)
 
-    def error_bound(self, step: int, beta: float, *, largest_input: float = 1) -> float:
-        """A bound on the error of one output that fails with probability at most ``beta``.
+    def error_bound(self, step: int, beta: float) -> int:
+        """A bound on the noise in one output that fails with probability at most ``beta``: its
+        exact quantile. (Inputs of a delay that are not in the output yet are no noise.)"""
+        remedy = "the first step of a stream is step 1"
+        step = require_integer("step", step, minimum=1, maximum=LONGEST, remedy=remedy)
+        return self.window_interval(0, step, beta)
 
-        It is the exact quantile of the noise, and ``largest_input`` for each input that is not in
-        the output yet, such as those of a delay.
-        """
-        noise = self.window_interval(0, require_one_step(step), beta)
-        return noise + self._missing(step) * require_largest_input(largest_input)
-
-    def max_error_bound(self, horizon: int, beta: float, *, largest_input: float = 1) -> float:
-        """A bound on the errors of all outputs ``1 .. horizon`` that fails with probability at most
+    def max_error_bound(self, horizon: int, beta: float) -> float:
+        """A bound on the noise in all outputs ``1 .. horizon`` that fails with probability at most
         ``beta`` (union bound)."""
         each = require_beta(beta) / require_horizon(horizon)
-        most = self._most_missing(horizon) * require_largest_input(largest_input)
-        return self._farthest_ever(horizon, each) + most
-
-    def _missing(self, step: int) -> int:
-        """How many inputs are not in the output of a step yet."""
-        return min(step, self.schedule.delay)
-
-    def _most_missing(self, horizon: int) -> int:
-        """How many inputs are not in the output of a step up to the horizon yet, at most."""
-        return self._missing(horizon)
-
-    def _farthest_ever(self, horizon: int, beta: float) -> float:
-        """A bound that the noise of any step up to the horizon exceeds with probability at most
-        ``beta`` for each."""
-        return self.noise.farthest_ever(int(self.shown(horizon)), beta)
-
-    @property
-    def noise(self) -> Schedule | Memories:
-        """What computes errors, by shown steps: slots, or decaying sums."""
-        return self.schedule.memories or self.schedule
-
-    def shown(self, steps: ArrayLike) -> NDArray[np.int64]:
-        """The last input that the output of each step shows: 0 while the delay lasts."""
-        return np.maximum(np.asarray(steps, dtype=np.int64) - self.schedule.delay, 0)
+        return self.noise.farthest_ever(int(self.shown(horizon)), each)
 
     # As text
     # --------------------------------------------------------------------------------------------
     def to_json(self) -> str:
         """The mechanism as one line of versioned JSON that :meth:`from_json` reads back, equal to
         the last bit."""
-        assert dataclasses.is_dataclass(self)
-        fields = {
-            field.name: _plain(getattr(self, field.name)) for field in dataclasses.fields(self)
-        }
+        fields = self._to_fields()
         if self.planned_tick_seconds is None:
             fields.pop("planned_tick_seconds", None)
-        return json.dumps(
-            {"fadecount": "mechanism", "version": JSON_VERSION, "kind": self.kind, **fields},
-            allow_nan=False,
-        )
+        head = {"fadecount": "mechanism", "version": JSON_VERSION, "kind": self.kind}
+        return json.dumps({**head, **fields}, allow_nan=False)
 
     @staticmethod
     def from_json(text: str | bytes) -> Mechanism:
         """The mechanism that :meth:`to_json` described, or that a plan file holds (its sections
-        ``plan`` and ``discovery`` are ignored).
-
-        Anything else is refused with a :class:`ParameterError`.
-        """
-        try:
-            fields = json.loads(text)
-            marker, version, kind = (fields.pop(name) for name in ("fadecount", "version", "kind"))
-            for section in ("plan", "discovery"):
-                fields.pop(section, None)
-        except (ValueError, KeyError, TypeError, AttributeError, RecursionError) as error:
-            raise ParameterError(
-                "mechanism JSON must hold fadecount, version and kind; write it with to_json()"
-            ) from error
-        if marker != "mechanism" or type(version) is not int or version < 1:
-            raise ParameterError(
-                'mechanism JSON must say "fadecount": "mechanism"; write it with to_json()'
-            )
-        if version > JSON_VERSION:
-            bound = f"at most {JSON_VERSION}"
-            raise bad_parameter("mechanism version", version, bound, "upgrade fadecount to read it")
+        ``plan`` and ``discovery`` are ignored). Anything else is refused with a
+        :class:`ParameterError`."""
+        fields = json_fields(text, "mechanism")
+        for section in ("plan", "discovery"):
+            fields.pop(section, None)
+        kind = fields.pop("kind", None)
         if not isinstance(kind, str) or kind not in Mechanism._kinds:
             bound = f"one of {', '.join(sorted(Mechanism._kinds))}"
             raise bad_parameter("mechanism kind", kind, bound, "check the spelling")
@@ -393,16 +310,122 @@ class Mechanism(ABC):
                 f"mechanism JSON must fit kind {kind!r}; write it with to_json()"
             ) from error
 
+    def _to_fields(self) -> dict[str, Any]:
+        assert dataclasses.is_dataclass(self)
+        return {each.name: _plain(getattr(self, each.name)) for each in dataclasses.fields(self)}
+
     @classmethod
     def _from_fields(cls, fields: dict[str, Any]) -> Mechanism:
         return cls(**{name: _from_plain(value) for name, value in fields.items()})
 
 
+class ExactMechanism(Mechanism):
+    """A mechanism of pure noise: its losses are sums of budgets, in exact integers."""
+
+    __slots__ = ()
+    _budget_fields: ClassVar[tuple[str, ...]]
+    """The fields to which all losses are proportional."""
+
+    @abstractmethod
+    def _exact(self, age: int, position: int | None) -> int:
+        """The loss at an age as an exact number of units, of the item at a position, or (None) of
+        the worst one."""
+
+    def _paper(self, age: int) -> int:
+        """The published bound at an age, in units."""
+        return self._exact(age, None)
+
+    _as_loss = staticmethod(rounded_up)
+
+    def _losses(self, ages: Steps, positions: Steps | None) -> Losses:
+        if positions is not None:
+            pairs = zip(ages.ravel().tolist(), positions.ravel().tolist(), strict=True)
+            losses = [self._as_loss(self._exact(*pair)) for pair in pairs]
+            return np.array(losses, dtype=np.float64).reshape(ages.shape)
+        distinct, inverse = np.unique(ages, return_inverse=True)
+        values = np.zeros(len(distinct))
+        for at in {0, len(distinct) - 1} if len(distinct) else ():
+            values[at] = self._as_loss(self._exact(int(distinct[at]), None))
+        ranges = [(0, len(distinct) - 1)]
+        while ranges:  # a loss never falls: between equal ones all are equal
+            first, last = ranges.pop()
+            middle = (first + last) // 2
+            if first < middle and values[first] == values[last]:
+                values[first:last] = values[first]
+            elif first < middle:
+                values[middle] = self._as_loss(self._exact(int(distinct[middle]), None))
+                ranges += [(first, middle), (middle, last)]
+        return values[inverse].reshape(ages.shape)
+
+    def paper_loss(self, age: ArrayLike) -> Any:
+        ages = require_age(age)
+        bounds = [self._as_loss(self._paper(each)) for each in np.ravel(ages).tolist()]
+        return shaped(np.array(bounds, dtype=np.float64).reshape(np.shape(ages)), ages)
+
+    def loss_of(self, positions: ArrayLike, now: int) -> float:
+        """The loss of one person who contributed at all these positions, given all outputs up to
+        step ``now``.
+
+        A position that occurs twice counts twice (two events in one step); one after ``now`` costs
+        nothing yet. Guarantees: an upper bound for any change by at most 1 per contribution, and
+        exact for adding or removing the person. Both are the sum of the losses of the single
+        contributions, rounded up once: since each noise variable is in use at consecutive steps,
+        the losses of several contributions never overlap (docs/planning.md has the proof).
+
+        >>> import fadecount as fc
+        >>> fc.Gradual(epsilon=0.5).loss_of([2, 3, 3], now=3)
+        1.5
+        >>> fc.Blocks(fc.Level(1, 0.25), fc.Level(4, 0.5)).loss_of([1, 1, 4], now=4)
+        2.25
+        """
+        places, times, now = self._contributions(positions, now)
+        pairs = zip(places.tolist(), times.tolist(), strict=True)
+        return self._as_loss(sum(self._exact(now - at, at) * count for at, count in pairs))
+
+    def composed_loss(
+        self,
+        age: ArrayLike,
+        *,
+        units: int = 1,
+        sensitivity: int = 1,
+        keys: int = 1,
+        histories: int = 1,
+    ) -> Loss:
+        ages, times = np.unique(np.asarray(require_age(age)), return_counts=True)
+        pairs = zip(ages.tolist(), times.tolist(), strict=True)
+        total = sum(self._exact(each, None) * count for each, count in pairs)
+        return Loss(self._as_loss(total * units * sensitivity * keys * histories))
+
+    def for_sensitivity(self, sensitivity: int, *, keys: int = 1) -> Self:
+        """The same promise for a unit that can change up to ``keys`` counts of a step by up to
+        ``sensitivity`` each.
+
+        Guarantees: ``sensitivity * keys`` times the loss of the result is at most the loss of this
+        mechanism, at every age and position. All budgets are divided by that product and rounded
+        down until each noise budget fits, exactly.
+
+        >>> import fadecount as fc
+        >>> fc.Gradual(epsilon=1.0, exponent=2.0).for_sensitivity(4)
+        Gradual(epsilon=0.25, exponent=2.0, delay=0)
+        """
+        divisor = require_sensitivity(sensitivity, LARGEST_SENSITIVITY) * require_keys(keys)
+        smaller, factor, less = self, 1.0 / divisor, 2.0**-53
+        while divisor > 1 and not _fits(smaller.schedule, self.schedule, divisor):
+            smaller, factor, less = self.scaled(factor), factor * (1.0 - less), min(0.5, 2.0 * less)
+        return smaller
+
+    def scaled(self, factor: float) -> Self:
+        assert dataclasses.is_dataclass(self)
+        budgets: dict[str, Any] = {}
+        for name in self._budget_fields:
+            value = getattr(self, name)
+            several = isinstance(value, tuple)
+            budgets[name] = tuple(factor * each for each in value) if several else factor * value
+        return dataclasses.replace(self, **budgets)
+
+
 # Checked parameters, each with one remedy
 # ------------------------------------------------------------------------------------------------
-_FIRST = "the first item of a stream is at position 1"
-
-
 def require_age(age: ArrayLike) -> Whole:
     remedy = "the age of an item is the number of steps since it was streamed"
     return require_whole("age", age, minimum=0, remedy=remedy)
@@ -412,23 +435,8 @@ def require_step(step: ArrayLike) -> Whole:
     return require_whole("step", step, minimum=1, remedy="the first step of a stream is step 1")
 
 
-def require_one_step(step: int) -> int:
-    remedy = "the first step of a stream is step 1"
-    return require_integer("step", step, minimum=1, maximum=LONGEST, remedy=remedy)
-
-
 def require_delay(delay: int) -> int:
     return require_integer("delay", delay, minimum=0, maximum=LONGEST, remedy="0 means no delay")
-
-
-def require_positions(positions: ArrayLike, now: int) -> tuple[NDArray[np.int64], int]:
-    """The positions of some contributions as a flat array (it may be empty), and the last step."""
-    remedy = "it is the step of the last output seen"
-    now = require_integer("now", now, minimum=1, maximum=LONGEST, remedy=remedy)
-    if not np.size(positions):
-        return np.zeros(0, dtype=np.int64), now
-    places = require_whole("positions", positions, minimum=1, remedy=_FIRST)
-    return np.atleast_1d(np.asarray(places)).ravel(), now
 
 
 def require_sensitivity(sensitivity: int, largest: int) -> int:
@@ -447,18 +455,29 @@ def require_keys(value: int) -> int:
     return require_integer("keys", value, minimum=1, maximum=LARGEST_KEYS, remedy=remedy)
 
 
-def require_largest_input(value: float) -> float:
-    remedy = "it bounds the inputs that are not published yet"
-    return require_real("largest_input", value, low=0.0, high=2.0**62, remedy=remedy)
-
-
 def require_window(start: int, end: int) -> tuple[int, int]:
-    first = require_integer(
-        "start", start, minimum=0, maximum=LONGEST, remedy="a window from 0 on is the whole count"
-    )
-    return first, require_integer(
-        "end", end, minimum=first + 1, maximum=LONGEST, remedy="a window ends after it starts"
-    )
+    remedy = "a window from 0 on is the whole count"
+    first = require_integer("start", start, minimum=0, maximum=LONGEST, remedy=remedy)
+    remedy = "a window ends after it starts"
+    return first, require_integer("end", end, minimum=first + 1, maximum=LONGEST, remedy=remedy)
+
+
+def json_fields(text: str | bytes, what: str) -> dict[str, Any]:
+    """The fields of versioned JSON, without its head; refused if it is about something else, or
+    from a newer version."""
+    try:
+        fields = json.loads(text)
+        marker, version = fields.pop("fadecount"), fields.pop("version")
+    except (ValueError, KeyError, TypeError, AttributeError, RecursionError) as error:
+        raise ParameterError(
+            f"{what} JSON must hold fadecount and version; write it with to_json()"
+        ) from error
+    if marker != what or type(version) is not int or version < 1:
+        raise ParameterError(f'{what} JSON must say "fadecount": "{what}"; write it with to_json()')
+    if version > JSON_VERSION:
+        bound = f"at most {JSON_VERSION}"
+        raise bad_parameter(f"{what} version", version, bound, "upgrade fadecount to read it")
+    return dict(fields)
 
 
 def _fits(schedule: Schedule, whole: Schedule, divisor: int) -> bool:

@@ -23,7 +23,6 @@ decimal that a person would write. Proofs: docs/blocks.md.
 
 from __future__ import annotations
 
-import json
 import math
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
@@ -39,8 +38,6 @@ from numpy.typing import ArrayLike, NDArray
 from fadecount.checks import (
     LARGEST_BUDGET,
     LONGEST,
-    Number,
-    Whole,
     planned_tick,
     require_beta,
     require_horizon,
@@ -51,18 +48,14 @@ from fadecount.checks import (
 from fadecount.durations import BlockLength
 from fadecount.errors import ParameterError, bad_parameter
 from fadecount.mechanisms.base import (
-    JSON_VERSION,
     LARGEST_SENSITIVITY,
-    Mechanism,
-    require_age,
+    ExactMechanism,
     require_keys,
-    require_positions,
     require_sensitivity,
     require_step,
     require_window,
 )
 from fadecount.mechanisms.calendars import Calendar, EqualBlocks
-from fadecount.mechanisms.loss import Loss
 from fadecount.mechanisms.noise_law import chernoff, quantile, scale_of, variance_of
 from fadecount.mechanisms.schedule import Schedule
 from fadecount.mechanisms.views import View, views_of
@@ -137,6 +130,11 @@ class Level:
         the first one provisional, others revised."""
         return "final" if stage == len(self.stages) - 1 else "revised" if stage else "provisional"
 
+    def spent(self, since: int) -> int:
+        """The budget in millionths of the last stage with a lag of at most so many steps; 0 if
+        there is none."""
+        return max((stage.millionths for stage in self.stages if stage.lag <= since), default=0)
+
     def name(self, tick_seconds: float | None) -> str:
         """The length as people say it, such as ``1d``, if the calendar has it; else in steps."""
         length = BlockLength.of_ticks(self.length, tick_seconds) if tick_seconds else None
@@ -156,7 +154,7 @@ class Level:
 
 
 @dataclass(frozen=True, slots=True, init=False, repr=False)
-class Blocks(Mechanism):
+class Blocks(ExactMechanism):
     """Nested blocks of several lengths, each published a lag after its end; the live total is a
     sum over the largest that are out.
 
@@ -198,80 +196,40 @@ class Blocks(Mechanism):
 
     # Privacy
     # --------------------------------------------------------------------------------------------
-    def loss_millionths(self, age: ArrayLike) -> Any:
-        """The loss at an age as an exact integer in millionths: an int, or an int64 array."""
-        ages = require_age(age)
-        lags, sums = _curve(self)
-        total = sums[np.searchsorted(lags, ages, side="right")]
-        return total if isinstance(ages, np.ndarray) else int(total)
+    def _exact(self, age: int, position: int | None) -> int:
+        """In millionths. The worst event ends a block of every level: it loses the budget of the
+        last stage that is out, of each level.
 
-    def _worst_loss(self, age: Whole) -> Number:
-        return _in_units(self.loss_millionths(age))
-
-    def _position_loss(self, age: Whole, position: Whole) -> Number:
-        return _in_units(self._position_millionths(np.asarray(position), np.asarray(age)))
-
-    def _position_millionths(
-        self, position: NDArray[np.int64], age: NDArray[np.int64]
-    ) -> NDArray[np.int64]:
-        """The exact loss of the event at a position (from 1) at an age.
-
-        Untied levels: the budget of the last stage that is out. A tied group: 0 until its smallest
-        block is out. Then that block's noise is shifted, and each tie above must stay as it is:
-        either the larger block is shifted too, or, while it is not out, its last child is shifted
-        back, with the last child of that one if it is open, and so on. The cheaper one counts.
+        Of an event at a position, untied levels reveal the same. A tied group: nothing until its
+        smallest block is out. Then that block's noise is shifted, and each tie above must stay as
+        it is: either the larger block is shifted too, or, while it is not out, its last child is
+        shifted back, with the last child of that one if it is open, and so on. The cheaper one
+        counts.
         """
-        now, total = position + age, np.zeros(np.shape(position), dtype=np.int64)
+        now = age if position is None else position + age
+        total = 0
         for group in self.groups:
             levels = [self.levels[number] for number in group]
+            if position is None:
+                total += sum(level.spent(now) for level in levels)
+                continue
             ends = [-(-position // level.length) * level.length for level in levels]
-            shift = np.zeros_like(total)
-            for place in range(len(group) - 1, -1, -1):
-                first = levels[place].stages[0]
-                own = np.full_like(total, first.millionths)
-                for stage in levels[place].stages[1:]:
-                    own = np.where(ends[place] + stage.lag <= now, stage.millionths, own)
-                if place < len(group) - 1:
-                    back = self._shift_back(levels[: place + 1], ends[place + 1], now)
-                    allowed = (ends[place + 1] + first.lag > now) & (ends[place] < ends[place + 1])
-                    shift = np.where(allowed, np.minimum(shift, back), shift)
-                shift = shift + own
-            total += np.where(ends[0] + levels[0].lag <= now, shift, 0)
+            if ends[0] + levels[0].lag > now:
+                continue
+            shift, above = 0, None
+            for place, level in reversed(list(enumerate(levels))):
+                if above is not None and above + level.lag > now and ends[place] < above:
+                    shift = min(shift, _shift_back(levels[: place + 1], above, now))
+                shift += level.spent(now - ends[place]) or level.stages[0].millionths
+                above = ends[place]
+            total += shift
         return total
 
     @staticmethod
-    def _shift_back(
-        levels: list[Level], end: NDArray[np.int64], now: NDArray[np.int64]
-    ) -> NDArray[np.int64]:
-        """The budget of the block of the largest of these levels that ends at ``end``, and of its
-        last child as long as the block above is open."""
-        back, is_open = np.zeros_like(end), np.ones(np.shape(end), dtype=bool)
-        for level in reversed(levels):
-            back = back + np.where(is_open, level.stages[0].millionths, 0)
-            is_open = is_open & (end - level.length < now)
-        return back
-
-    def loss_of(self, positions: ArrayLike, now: int) -> float:
-        """The loss of one person with events at all these positions, given everything published up
-        to step ``now``.
-
-        A position that occurs twice counts twice. Guarantees: the sum of the losses of the single
-        events, which is exact (planning.md, "Contributions add up").
-
-        >>> import fadecount as fc
-        >>> fc.Blocks(fc.Level(1, 0.25), fc.Level(4, 0.5)).loss_of([1, 1, 4], now=4)
-        2.25
-        """
-        places, now = require_positions(positions, now)
-        distinct, times = np.unique(places[places <= now], return_counts=True)
-        return _total(self._position_millionths(distinct, now - distinct), times) / MILLION
-
-    def _composed_loss(
-        self, ages: NDArray[np.int64], units: int, sensitivity: int, copies: int
-    ) -> Loss:
-        """The exact sum."""
-        losses, times = np.unique(self.loss_millionths(ages), return_counts=True)
-        return Loss(_total(losses, times) * units * sensitivity * copies / MILLION)
+    def _as_loss(millionths: int) -> float:
+        """The float64 number nearest to the decimal. The noise that runs loses less: its budgets
+        are smaller by a relative 2**-46 (:func:`fadecount.mechanisms.noise_law.scale_of`)."""
+        return millionths / MILLION
 
     def loss_steps(self, tick_seconds: float | None = None) -> list[tuple[int, str]]:
         """The ages at which the loss grows, each with what is published then; lengths are those of
@@ -480,16 +438,11 @@ class Blocks(Mechanism):
         noise = ((Fraction(1), self.stage(level, stage).epsilon, copies),)
         return int(quantile(noise, require_beta(beta)))
 
-    def _missing(self, step: int) -> int:
-        return step - self.view(0, step).end
-
-    def _most_missing(self, horizon: int) -> int:
-        return min(horizon, self.levels[0].lag + self.levels[0].length - 1)
-
-    def _farthest_ever(self, horizon: int, beta: float) -> float:
-        """Chernoff's bound, for the most figures that a total can hold. In an open tied block the
-        noises of ``r`` children have weights ``1 - x`` and ``-x``; by convexity they count at most
-        as ``r / 2`` of weight 1."""
+    def max_error_bound(self, horizon: int, beta: float) -> float:
+        """As for every mechanism: Chernoff's bound, for the most figures that a total can hold. In
+        an open tied block the noises of ``r`` children have weights ``1 - x`` and ``-x``; by
+        convexity they count at most as ``r / 2`` of weight 1."""
+        each = require_beta(beta) / require_horizon(horizon)
         pairs = _pairs(self)
         counts, scales = [], []
         for (level, stage), above in zip(pairs, [*pairs[1:], None], strict=True):
@@ -504,24 +457,17 @@ class Blocks(Mechanism):
             counts.append(most + (self.levels[level].tied and stage == 0))
             scales.append(scale_of(published.epsilon))
         ones = np.ones(len(counts))
-        widest = chernoff(ones, np.array(scales), np.array(counts, dtype=np.float64), beta)
+        widest = chernoff(ones, np.array(scales), np.array(counts, dtype=np.float64), each)
         roundings = 0.5 * sum(len(group) > 1 for group in self.groups)
         return float(widest) + roundings
 
-    # As text
-    # --------------------------------------------------------------------------------------------
-    def to_json(self) -> str:
-        """The mechanism as one line of versioned JSON; budgets are integers in millionths."""
+    def _to_fields(self) -> dict[str, Any]:
+        """Budgets are integers in millionths."""
         levels = [
             {"length": level.length, "stages": level.stages, "tied": level.tied}
             for level in self.levels
         ]
-        fields: dict[str, Any] = {"levels": levels}
-        if self.planned_tick_seconds is not None:
-            fields["planned_tick_seconds"] = self.planned_tick_seconds
-        return json.dumps(
-            {"fadecount": "mechanism", "version": JSON_VERSION, "kind": self.kind, **fields}
-        )
+        return {"levels": levels, "planned_tick_seconds": self.planned_tick_seconds}
 
     @classmethod
     def _from_fields(cls, fields: dict[str, Any]) -> Self:
@@ -529,6 +475,14 @@ class Blocks(Mechanism):
         if fields or not isinstance(levels, list) or len(levels) > MOST_LEVELS:
             raise TypeError("fields of another mechanism")
         return cls(*map(_level_from_fields, levels), planned_tick_seconds=tick)
+
+
+def _shift_back(levels: Sequence[Level], end: int, now: int) -> int:
+    """The budget of the block of the largest of these levels that ends at ``end``, and of its last
+    child as long as the block above is open."""
+    *smaller, level = levels
+    back = level.stages[0].millionths
+    return back + (_shift_back(smaller, end, now) if smaller and end - level.length < now else 0)
 
 
 def _level_from_fields(fields: Any) -> Level:
@@ -634,32 +588,6 @@ def _check_levels(levels: tuple[Level, ...]) -> None:
             raise bad_parameter(
                 f"{name} length", level.length, bound, "leave out a tie between them"
             )
-
-
-@lru_cache(maxsize=64)
-def _curve(blocks: Blocks) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
-    """The lags at which the loss grows, and the loss in millionths before each and after all."""
-    increments: dict[int, int] = {}
-    for level in blocks.levels:
-        before = 0
-        for stage in level.stages:
-            increments[stage.lag] = increments.get(stage.lag, 0) + stage.millionths - before
-            before = stage.millionths
-    lags = sorted(increments)
-    sums = np.cumsum([0, *(increments[lag] for lag in lags)])
-    return np.array(lags, dtype=np.int64), sums.astype(np.int64)
-
-
-def _total(losses: NDArray[np.int64], times: NDArray[np.int64]) -> int:
-    """The exact sum of losses, each so many times."""
-    return sum(loss * count for loss, count in zip(losses.tolist(), times.tolist(), strict=True))
-
-
-def _in_units(millionths: Any) -> Number:
-    """A loss as the float64 number nearest to the decimal. The noise that runs loses less: its
-    budgets are smaller by a relative 2**-46 (:func:`fadecount.mechanisms.noise_law.scale_of`)."""
-    loss: Number = millionths / MILLION
-    return loss
 
 
 @lru_cache(maxsize=64)

@@ -10,7 +10,7 @@ from numpy.typing import NDArray
 from fadecount.checks import LONGEST, require_integer
 from fadecount.durations import format_duration
 from fadecount.mechanisms.base import Mechanism
-from fadecount.mechanisms.refresh import Refresh
+from fadecount.mechanisms.binary_tree import Refresh
 
 
 def crossing_age(first: Mechanism, second: Mechanism) -> int | None:

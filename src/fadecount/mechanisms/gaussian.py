@@ -28,7 +28,6 @@ from fadecount.mechanisms.base import (
     require_age,
     require_delay,
     require_keys,
-    require_positions,
     require_sensitivity,
     require_sequence,
 )
@@ -145,13 +144,21 @@ class Gaussian(Mechanism):
                 return found
             found = found.scaled(1.0 / (worst * (1.0 + 1e-9)))
 
-    def _composed_loss(self, ages: Steps, units: int, sensitivity: int, copies: int) -> Loss:
-        """The ``mu`` of units add up. Each grows in proportion to the sensitivity, and with the
-        square root of the number of copies: squares of ``mu`` add up, because keys have independent
-        noise, and histories share the noise drawn before they diverged and have their own after it
-        (docs/gaussian.md)."""
-        mu = float(np.sum(self._mu(ages, float(sensitivity)))) * units * math.sqrt(copies)
-        return Loss(mu * _UP, self.delta)
+    def composed_loss(
+        self,
+        age: ArrayLike,
+        *,
+        units: int = 1,
+        sensitivity: int = 1,
+        keys: int = 1,
+        histories: int = 1,
+    ) -> Loss:
+        """As for every mechanism. The ``mu`` of units add up. Each grows in proportion to the
+        sensitivity, and with the square root of the number of copies: squares of ``mu`` add up,
+        because keys have independent noise, and histories share the noise drawn before they
+        diverged and have their own after it (docs/gaussian.md)."""
+        single = float(np.sum(self._mu(require_age(age), float(sensitivity))))
+        return Loss(single * units * math.sqrt(keys * histories) * _UP, self.delta)
 
     # Privacy
     # --------------------------------------------------------------------------------------------
@@ -174,12 +181,9 @@ class Gaussian(Mechanism):
             np.asarray(age) >= self.delay, length / (self.sigma * memories.shrink) * _UP, 0.0
         )
 
-    def _worst_loss(self, age: Steps) -> Number:
-        found: Number = epsilon_at(self._mu(age), self.delta)
+    def _losses(self, ages: Steps, positions: Steps | None) -> NDArray[np.float64]:  # noqa: ARG002 - it is the same everywhere
+        found: NDArray[np.float64] = epsilon_at(self._mu(ages), self.delta)
         return found
-
-    def _position_loss(self, age: Steps, position: Steps) -> Number:  # noqa: ARG002 - it is the same everywhere
-        return self._worst_loss(age)
 
     def mu_of(self, positions: ArrayLike, now: int) -> float:
         """The ``mu`` of one person who contributed at all these positions, given all outputs up to
@@ -190,9 +194,9 @@ class Gaussian(Mechanism):
         the integers. Between two contributions what shows of the person is a sum of falling
         exponentials, so that the squares are summed in closed form.
         """
-        places, now = require_positions(positions, now)
+        places, times, now = self._contributions(positions, now)
         last = now - self.delay
-        distinct, counts = np.unique(places[places <= last], return_counts=True)
+        distinct, counts = places[places <= last], times[places <= last]
         if not distinct.size:
             return 0.0
         memories = self._memories

@@ -12,19 +12,19 @@ beyond ``t``), and the cheapest shift is the shortest way from ``j`` to the futu
 from __future__ import annotations
 
 import heapq
-import math
 from dataclasses import dataclass
 from functools import lru_cache
-from typing import ClassVar, Self
+from typing import Any, ClassVar, Self
 
 import numpy as np
-from numpy.typing import ArrayLike, NDArray
+from numpy.typing import NDArray
 
-from fadecount.checks import Number, require_budget, require_integer
+from fadecount.checks import require_budget, require_integer
 from fadecount.errors import ParameterError, bad_parameter
-from fadecount.mechanisms.base import Mechanism, require_sequence
+from fadecount.mechanisms.base import ExactMechanism, require_sequence
+from fadecount.mechanisms.loss import units_of
 from fadecount.mechanisms.noise_law import tail_bound, variance_of
-from fadecount.mechanisms.schedule import Schedule, Steps
+from fadecount.mechanisms.schedule import Schedule
 
 Interval = tuple[int, int, float]
 """The first step, the last step, and the budget of the noise."""
@@ -32,12 +32,10 @@ Interval = tuple[int, int, float]
 LONGEST_SCHEDULE, MOST_INTERVALS, MOST_IN_USE = 1024, 8192, 64
 """A loss is a shortest way for each pair of steps: two seconds for 1,000 steps and 2,000
 intervals."""
-_UNIT_BITS = 83
-"""Every budget is a multiple of ``2**-83``: at least 2**-30, with 53 bits."""
 
 
 @dataclass(frozen=True, slots=True, repr=False)
-class Intervals(Mechanism):
+class Intervals(ExactMechanism):
     """A running count with noise of your own schedule: each ``(first, last, epsilon)`` is one noise
     variable of scale ``1 / epsilon`` in the outputs of the steps ``first .. last``.
 
@@ -96,23 +94,11 @@ class Intervals(Mechanism):
             tuple((first, last, factor * budget) for first, last, budget in self.intervals)
         )
 
-    def shown(self, steps: ArrayLike) -> NDArray[np.int64]:
-        last = int(np.max(steps, initial=0))
-        if last > self.horizon:
-            bound = f"at most the last step of the schedule, {self.horizon}"
-            raise bad_parameter("step or horizon", last, bound, "give one within it")
-        return np.asarray(steps, dtype=np.int64)
-
-    def _worst_loss(self, age: Steps) -> Number:
-        table = _losses(self.intervals)
-        return np.asarray(table.worst[np.minimum(age, self.horizon - 1)])
-
-    def _position_loss(self, age: Steps, position: Steps) -> Number:
-        if np.max(position, initial=1) > self.horizon:
-            bound = f"at most the last step of the schedule, {self.horizon}"
-            raise bad_parameter("position", int(np.max(position)), bound, "no later item exists")
-        age = np.minimum(age, self.horizon - position)
-        return np.asarray(_losses(self.intervals).by_position[position - 1, position + age - 1])
+    def _exact(self, age: int, position: int | None) -> int:
+        ways, worst = _ways(self.intervals)
+        if position is None:
+            return worst[min(age, self.horizon - 1)]
+        return ways[min(position + age, self.horizon) - 1][position - 1]
 
 
 def _checked(interval: object, remedy: str) -> Interval:
@@ -144,8 +130,13 @@ class IntervalSchedule(Schedule):
     def rows(self, shown: int) -> int:
         return len(self.in_use(shown))
 
-    def _variables(self, shown: int) -> dict[tuple[int, int, int], float]:
-        return {(number, 0, 0): self.budgets[number] for number in self.in_use(shown)}
+    def renewed(self, firsts: Any, lasts: Any) -> tuple[NDArray[np.float64], NDArray[np.int8]]:
+        begin, end, budgets = np.array(self.intervals).T
+        used = [
+            (begin <= step) & (step <= end)
+            for step in (np.asarray(each)[..., np.newaxis] for each in (firsts, lasts))
+        ]
+        return budgets, (used[0] != used[1]).astype(np.int8)
 
     def mean_variance(self, shown: int, *, continuous: bool = False) -> float:
         steps = (max(0, min(last, shown) - first + 1) for first, last, _ in self.intervals)
@@ -155,36 +146,25 @@ class IntervalSchedule(Schedule):
         )
 
     def farthest_ever(self, shown: int, beta: float) -> float:
-        kinds = {tuple(sorted(self.budgets_in_use(step))) for step in range(1, shown + 1)}
-        return max(tail_bound(kind, beta) for kind in kinds)
-
-    def _kinds(self, _firsts: Steps, lasts: Steps) -> Steps:
-        return np.arange(lasts.size).reshape(lasts.shape)
-
-
-@dataclass(frozen=True, slots=True)
-class _Losses:
-    by_position: NDArray[np.float64]
-    """Of the item at ``row + 1``, given the outputs up to ``column + 1``."""
-    worst: NDArray[np.float64]
-    """By age, over all items; of those that never get so old, at the end of the schedule."""
+        budgets, used = self.renewed(0, np.arange(1, shown + 1))
+        return max(tail_bound(budgets[row > 0].tolist(), beta) for row in np.unique(used, axis=0))
 
 
 @lru_cache(maxsize=8)
-def _losses(intervals: tuple[Interval, ...]) -> _Losses:
-    whole = [(first, last, int(math.ldexp(e, _UNIT_BITS))) for first, last, e in intervals]
-    horizon = max(last for _, last, _ in whole)
-    table = np.zeros((horizon, horizon))
-    for now in range(1, horizon + 1):
-        table[:now, now - 1] = _shortest(whole, now)
-    steps = np.arange(horizon)
-    ends = np.minimum(steps[:, None] + steps, horizon - 1)  # by position and age
-    return _Losses(table, table[steps[:, None], ends].max(axis=0))
+def _ways(intervals: tuple[Interval, ...]) -> tuple[list[list[int]], list[int]]:
+    """The losses by the last step seen and by position, and the largest by age; of items that never
+    get so old, at the end of the schedule."""
+    horizon = max(last for _, last, _ in intervals)
+    whole = [(first, last, units_of(budget)) for first, last, budget in intervals]
+    ways = [_shortest(whole, now) for now in range(1, horizon + 1)]
+    worst = [
+        max(ways[min(at + age, horizon - 1)][at] for at in range(horizon)) for age in range(horizon)
+    ]
+    return ways, worst
 
 
-def _shortest(intervals: list[tuple[int, int, int]], now: int) -> list[float]:
-    """The shortest ways from the steps ``1 .. now`` to the future, ``now + 1``, in exact integers
-    (Dijkstra), each rounded up."""
+def _shortest(intervals: list[tuple[int, int, int]], now: int) -> list[int]:
+    """The shortest ways from the steps ``1 .. now`` to the future, ``now + 1`` (Dijkstra)."""
     edges: list[list[tuple[int, int]]] = [[] for _ in range(now + 2)]
     for first, last, cost in intervals:
         if first <= now:
@@ -200,11 +180,4 @@ def _shortest(intervals: list[tuple[int, int, int]], now: int) -> list[float]:
             for other, more in edges[place]:
                 if other not in costs:
                     heapq.heappush(waiting, (cost + more, other))
-    rounded = {cost: _rounded_up(cost) for cost in set(costs.values())}
-    return [rounded[costs[place]] for place in range(1, now + 1)]
-
-
-def _rounded_up(cost: int) -> float:
-    nearest = cost / (1 << _UNIT_BITS)
-    enough = int(math.ldexp(nearest, _UNIT_BITS)) >= cost
-    return nearest if enough else math.nextafter(nearest, math.inf)
+    return [costs[place] for place in range(1, now + 1)]

@@ -4,22 +4,12 @@ Gradual is Algorithms 2 and 3 of the paper, Linear is Algorithm 1, Designed has 
 
 Each interval ``I`` of level ``l`` owns one noise variable of budget ``e_l`` (scale ``1 / e_l``).
 The exact loss of the item shown first at clock ``j``, given all outputs up to clock ``t``, is the
-value of
-
-    minimize  sum of e_l(I) * |D_I|   subject to   sum of D_I over I containing s  =  [s >= j]   for
-    every s <= t,
-
-the cheapest way to shift the noise so that one output sequence turns into the other. Proofs are in
-docs/theory.md: the value is attained (so it is no mere bound), integral shifts suffice, and the
-first item is the worst.
-Two ways to compute it in O(log t):
-
-:func:`worst_case` uses the closed form for the first item. With ``F_0 = e_0``, ``F_l = min(e_l, 2
-F_{l-1})`` (shifting a whole interval of level l) the trees ``[1], [2, 3], [4..7], ...`` cost
-``F_l`` each, and the last one, seen in part, a running minimum.
-
-:func:`at_position` climbs from ``j`` and from ``t`` and keeps two costs per node: given that the
-intervals above contribute 0 or 1.
+cost of the cheapest shift of the noise that turns one output sequence into the other. Shifting the
+variable of ``[first, last]`` changes the outputs from ``first`` on, and takes that back from
+``last + 1`` on. So the intervals are the edges of a graph, and the cheapest shift is the shortest
+way from ``j`` to the future, which is everything after ``t``. Proofs are in docs/theory.md: the
+value is attained (so it is no mere bound), integral shifts suffice, and the first item is the
+worst. :func:`shortest_way` takes O(log t).
 """
 
 from __future__ import annotations
@@ -30,27 +20,21 @@ from collections.abc import Sequence
 from dataclasses import KW_ONLY, dataclass, field
 from decimal import ROUND_HALF_EVEN, Context, Decimal
 from functools import lru_cache
-from typing import Any, ClassVar
+from typing import ClassVar
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from fadecount.checks import (
-    LARGEST_BUDGET,
-    Number,
-    planned_tick,
-    require_budget,
-    require_real,
-)
+from fadecount.checks import LARGEST_BUDGET, planned_tick, require_budget, require_real
 from fadecount.errors import bad_parameter
-from fadecount.mechanisms.base import Mechanism, require_delay, require_sequence
-from fadecount.mechanisms.exact_sum import INFINITE, ExactSum
-from fadecount.mechanisms.schedule import LEVELS, Schedule, Steps, bit_length
+from fadecount.mechanisms.base import ExactMechanism, require_delay, require_sequence
+from fadecount.mechanisms.loss import units_of
+from fadecount.mechanisms.schedule import LEVELS, Schedule
 
 _EXACT = Context(prec=60, rounding=ROUND_HALF_EVEN)
 
 
-class LevelMechanism(Mechanism):
+class LevelMechanism(ExactMechanism):
     """A mechanism given by level budgets and a delay; its loss is exact for any budgets
     (docs/theory.md, section 4)."""
 
@@ -69,20 +53,15 @@ class LevelMechanism(Mechanism):
     def schedule(self) -> Schedule:
         return _schedule(self)
 
-    def _worst_loss(self, age: Steps) -> Number:
-        shown = np.maximum(age - self.delay, 0)
-        return np.where(age >= self.delay, worst_case(self.schedule.budgets, shown), 0.0)
+    def _exact(self, age: int, position: int | None) -> int:
+        first = 1 if position is None else position  # the first item is the worst
+        seen = age - self.delay
+        return shortest_way(_units(self), first, first + seen) if seen >= 0 else 0
 
-    def _position_loss(self, age: Steps, position: Steps) -> Number:
-        last = position + np.maximum(age - self.delay, 0)
-        loss = at_position(self.schedule.budgets, position, last)
-        return np.where(age >= self.delay, loss, 0.0)
-
-    def _paper_loss(self, age: Steps) -> Number:
+    def _paper(self, age: int) -> int:
         """Twice the sum of the budgets of all levels reached: the paper covers an age by at most
         two intervals per level."""
-        levels_reached = bit_length(np.maximum(age - self.delay, 0) + 1)
-        return np.where(age >= self.delay, _paper_sums(self)[levels_reached], 0.0)
+        return 2 * sum(_units(self)[: max(0, age - self.delay + 1).bit_length()])
 
 
 @dataclass(frozen=True, slots=True)
@@ -134,7 +113,6 @@ class Gradual(LevelMechanism):
         the natural logarithm. It replaces the sum of :meth:`paper_loss` by an integral, so it is
         above that sum for exponents up to 1 only.
         """
-        self.paper_loss(age)  # refuses an invalid age
         shown = np.asarray(age, dtype=np.int64) - self.delay
         logs = np.log2(np.maximum(shown, 0) + 1.0) + 1.0
         power = self.exponent
@@ -171,8 +149,8 @@ class Linear(LevelMechanism):
     def _level_budget(self, level: int) -> float:
         return self.epsilon if level == 0 else math.inf
 
-    def _paper_loss(self, age: Steps) -> Number:
-        return self._worst_loss(age)
+    def _paper(self, age: int) -> int:
+        return self._exact(age, None)
 
 
 @dataclass(frozen=True, slots=True)
@@ -222,80 +200,33 @@ def _schedule(mechanism: LevelMechanism) -> Schedule:
 
 
 @lru_cache(maxsize=256)
-def _paper_sums(mechanism: LevelMechanism) -> NDArray[np.float64]:
-    """What the paper charges for the first 0, 1, 2, ... levels, each rounded up once."""
-    sums = [ExactSum(0.0)]
-    for budget in mechanism.schedule.budgets:
-        sums.append(sums[-1] + min(2.0 * budget, INFINITE))
-    return np.array([total.rounded_up() for total in sums])
+def _units(mechanism: LevelMechanism) -> list[int]:
+    return [units_of(budget) for budget in mechanism.schedule.budgets]
 
 
-def whole_costs(budgets: Sequence[float]) -> list[float]:
-    """``F_l`` for each level: the cheapest way to shift all of an interval by one."""
-    costs: list[float] = []
-    for budget in budgets:
-        split = min(2.0 * costs[-1], INFINITE) if costs else INFINITE
-        costs.append(min(budget, split))
-    return costs
+def shortest_way(budgets: Sequence[int], first: int, last: int) -> int:
+    """The cheapest way from clock ``first`` to the future after clock ``last``, along intervals
+    that cost their level's budget each.
 
-
-def worst_case(budgets: Sequence[float], age: Steps) -> NDArray[np.float64]:
-    """The largest loss over all positions at an age counted from the first output that shows the
-    item, rounded up."""
-    finite = [min(budget, INFINITE) for budget in budgets]
-    whole = whole_costs(finite)
-    reach = age + 1
-    passed, part = ExactSum(0.0 * reach), ExactSum(finite[0] + 0.0 * reach)
-    for level in range(1, int(np.max(reach, initial=1)).bit_length()):
-        entered = (reach >> level) > 0
-        block = whole[level - 1] * ((reach >> (level - 1)) & 1)
-        part = (part + block).minimum(finite[level]).where(entered, part)
-        passed = (passed + whole[level - 1]).where(entered, passed)
-    return (passed + part).rounded_up()
-
-
-def at_position(budgets: Sequence[float], first: Steps, last: Steps) -> NDArray[np.float64]:
-    """The loss of the item first shown at clock ``first``, given all outputs up to clock ``last >=
-    first``, rounded up."""
-    finite = [min(budget, INFINITE) for budget in budgets]
-    whole = whole_costs(finite)
-    zero = ExactSum(0.0 * first)
-    left = right = (zero + finite[0], zero)
-    joined, between = first == last, zero
-    for level in range(1, int(np.max(last, initial=1)).bit_length()):
-        node, end = first >> (level - 1), last >> (level - 1)
-        cost, budget = whole[level - 1], finite[level]
-        odd, end_odd = (node & 1) == 1, (end & 1) == 1
-        climbs, end_climbs = node > 1, (end > 1) & ~joined
-        meet = ~joined & ~odd & climbs & (end == node + 1)
-
-        met = (left[0] + right[0], left[1] + right[1])
-        ones_beside = cost * (~joined & ~odd)
-        alone = (left[0] + ones_beside, left[1] + cost * odd)
-        above = tuple(one.where(meet, other) for one, other in zip(met, alone, strict=True))
-        new_left = tuple(
-            one.where(climbs, other) for one, other in zip(_own(above, budget), left, strict=True)
-        )
-
-        end_above = (right[0] + cost * end_odd, right[1])
-        new_right = tuple(
-            one.where(end_climbs, other)
-            for one, other in zip(_own(end_above, budget), right, strict=True)
-        )
-
-        passed = (node < 1) & (end > 1)
-        between = (between + cost).where(passed, between)
-        left, right = (new_left[0], new_left[1]), (new_right[0], new_right[1])
-        joined = joined | meet
-    apart = (left[0] + right[0] + between).rounded_up()
-    together = left[0].rounded_up()
-    result: NDArray[np.float64] = np.where(joined, together, apart)
-    return result
-
-
-def _own(costs: Any, budget: float) -> tuple[ExactSum, ExactSum]:
-    """Costs of a node given what is above it (0 or 1), once it may also shift its own variable."""
-    return costs[0].minimum(costs[1] + budget), costs[1].minimum(costs[0] + budget)
+    Level by level: ``start`` and ``end`` are the costs from ``first`` to both ends of the interval
+    that holds it, ``rest`` is that from the beginning of the interval that holds ``last`` to the
+    future, and ``across`` that of crossing a whole interval, in one piece or in two halves. Once
+    one interval holds both, its end is the future.
+    """
+    start, end, rest, across = 0, budgets[0], budgets[0], budgets[0]
+    joined = first == last
+    for budget in budgets[1 : last.bit_length()]:
+        if first & 1:
+            start += across
+        elif not joined:
+            joined = first ^ 1 == last
+            end += rest if joined else across
+        rest = min(rest + across * (last & 1), budget)
+        if first > 1:
+            start, end = min(start, end + budget), min(end, start + budget)
+        across = min(budget, 2 * across)
+        first, last = first >> 1, last >> 1
+    return end if joined else end + rest
 
 
 @lru_cache(maxsize=1 << 14)

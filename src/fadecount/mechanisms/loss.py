@@ -1,4 +1,4 @@
-"""A privacy loss in the form in which losses add up."""
+"""A privacy loss in the form in which losses add up, and exact sums of budgets."""
 
 from __future__ import annotations
 
@@ -9,7 +9,24 @@ from fractions import Fraction
 
 from fadecount.mechanisms.gaussian_law import certainty, epsilon_at
 
+UNITS = 1 << 83
+"""Units of one: every budget is a whole number of them, as it is at least 2**-30 with 53 bits."""
+INFINITE = 1 << 1200
+"""Units that stand for an infinite budget: more than any sum of others."""
 _UP = 1.0 + 1e-12
+
+
+def units_of(budget: float) -> int:
+    """A budget as an exact number of units."""
+    return INFINITE if math.isinf(budget) else int(math.ldexp(budget, UNITS.bit_length() - 1))
+
+
+def rounded_up(units: int) -> float:
+    """The smallest float at or above a sum of units."""
+    if units >= INFINITE:
+        return math.inf
+    nearest = units / UNITS
+    return nearest if units_of(nearest) >= units else math.nextafter(nearest, math.inf)
 
 
 @dataclass(frozen=True, slots=True)
@@ -42,11 +59,9 @@ class Loss:
         exp(-epsilon))``, or ``Phi(mu / 2)``."""
         if self.delta is not None:
             return certainty(self.amount)
-        return (
-            max(1.0 / (1.0 + math.exp(-self.amount)), math.nextafter(0.5, 1.0))
-            if self.amount
-            else 0.5
-        )
+        if not self.amount:
+            return 0.5
+        return max(1.0 / (1.0 + math.exp(-self.amount)), math.nextafter(0.5, 1.0))
 
     @classmethod
     def together(cls, losses: Iterable[tuple[Loss, int]]) -> Loss:

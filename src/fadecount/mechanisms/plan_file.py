@@ -47,9 +47,9 @@ def read_discovery(path: str) -> Discovery | None:
 
 class PlannedUnit(NamedTuple):
     """Whom a plan protects, with the caps that it counts on: ``event``, or a person within a
-    ``tick`` or a slot (``1d``). The slot of what no stream enforces is None."""
+    ``tick`` or a slot (``1d``)."""
 
-    per: str | None
+    per: str
     events: int = 1
     keys: int = 1
     amount: int = 1
@@ -69,10 +69,7 @@ def planned_unit(plan: object) -> PlannedUnit | None:
     try:
         person = plan["plan"]["request"]["person"]  # type: ignore[index] # what is no such object is a KeyError or TypeError
         caps = [int(person.get(name, 1)) for name in ("events", "keys", "amount")]
-        per = person.get("per")
-        if per is None and caps[:2] == [1, 1] and person.get("steps") is None:
-            per = "event"
-        unit = PlannedUnit(per, *caps)
+        unit = PlannedUnit(person.get("per") or "event", *caps)
     except (KeyError, TypeError, ValueError, AttributeError):
         return None
     return None if unit == PlannedUnit("event") else unit

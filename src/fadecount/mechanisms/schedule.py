@@ -27,7 +27,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from fadecount.checks import LONGEST, Whole
+from fadecount.checks import LONGEST
 from fadecount.mechanisms.memories import Memories
 from fadecount.mechanisms.noise_law import quantiles, tail_bound, variance_of
 
@@ -43,7 +43,7 @@ CARRY = -1
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Schedule:
     """When noise is drawn, from which budget, and how long it is used. See the module for the
-    rules."""
+    rules. Errors are by shown steps; 0 is the empty output before the first one."""
 
     budgets: tuple[float, ...]
     delay: int = 0
@@ -67,47 +67,31 @@ class Schedule:
         rounds, offset = divmod(shown - 1, self.round_length)
         return rounds, offset + 1
 
-    # The error of slots, by shown steps; 0 is the empty output before the first one.
-    # --------------------------------------------------------------------------------------------
-    def budgets_in_use(self, shown: int) -> list[float]:
-        """The budgets of the noise variables in the output of a shown step."""
-        return list(self._variables(shown).values())
+    def renewed(self, firsts: Any, lasts: Any) -> tuple[NDArray[np.float64], NDArray[np.int8]]:
+        """Budgets (columns), and how many variables of each are in use at one of two steps only:
+        those in the difference of the outputs."""
+        counts = []
+        places = [_places(each, self.round_length) for each in (firsts, lasts)]
+        longest = int(max(np.max(clocks, initial=0) for _, clocks in places))
+        levels = min(len(self.budgets), longest.bit_length())
+        for level in range(levels):
+            nodes = [clocks >> level for _, clocks in places]
+            used = [node & 1 if self.alternating else node > 0 for node in nodes]
+            kept = (nodes[0] == nodes[1]) & (places[0][0] == places[1][0])
+            counts.append(np.where(kept, 0, used[0] + 1 * used[1]))
+        carried = [rounds > 0 for rounds, _ in places]
+        counts.append(np.where(places[0][0] == places[1][0], 0, 1 * carried[0] + carried[1]))
+        budgets = np.array([*self.budgets[:levels], self.carry_budget])
+        return budgets, np.stack(np.broadcast_arrays(*counts), axis=-1).astype(np.int8)
 
-    def budgets_between(self, first: int, last: int) -> list[float]:
-        """The budgets of the noise variables in the difference of two outputs: those in use at one
-        of the two steps only."""
-        before, after = self._variables(first), self._variables(last)
-        return [
-            *(budget for name, budget in before.items() if name not in after),
-            *(budget for name, budget in after.items() if name not in before),
-        ]
-
-    def _variables(self, shown: int) -> dict[tuple[int, int, int], float]:
-        """The noise variables in the output of a shown step, by name."""
-        if not shown:
-            return {}
-        rounds, clock = self.place(shown)
-        used = {
-            (level, rounds, clock >> level): budget
-            for level, budget in enumerate(self.budgets)
-            if clock >> level and (not self.alternating or clock >> level & 1)
-        }
-        return {**used, (CARRY, rounds, 0): self.carry_budget} if rounds else used
-
-    def budgets_ever_in_use(self, shown: int) -> list[float]:
-        """The budgets of every slot that is in use at some step up to a shown one."""
-        if not shown:
-            return []
-        rounds, clock = self.place(shown)
-        longest = self.round_length if rounds and self.round_length else clock
-        used = [budget for level, budget in enumerate(self.budgets) if longest >> level]
-        return [*used, self.carry_budget] if rounds else used
+    def window_variance(self, firsts: Any, lasts: Any) -> NDArray[np.float64]:
+        """The variance of the noise in the differences of the outputs of two steps."""
+        budgets, counts = self.renewed(firsts, lasts)
+        return np.asarray(counts @ np.array([variance_of(each) for each in budgets.tolist()]))
 
     def variance(self, shown: Steps) -> NDArray[np.float64]:
         """The variance of the noise in the output of each step."""
-        distinct, inverse = np.unique(shown, return_inverse=True)
-        values = [self.window_variance(0, one) for one in distinct.tolist()]
-        return np.array(values, dtype=np.float64)[inverse].reshape(np.shape(shown))
+        return self.window_variance(np.zeros_like(shown), shown)
 
     def mean_variance(self, shown: int, *, continuous: bool = False) -> float:
         """The variance of the noise, averaged over the steps ``1 .. shown``."""
@@ -115,19 +99,22 @@ class Schedule:
         total = 0.0
         for level, budget in enumerate(self.budgets):
             steps = steps_in_use(level, clock, alternating=self.alternating)
-            if rounds:
-                whole: Any = self.round_length
-                steps += rounds * steps_in_use(level, whole, alternating=self.alternating)
+            if self.round_length is not None:
+                whole = steps_in_use(level, self.round_length, alternating=self.alternating)
+                steps += rounds * whole
             if steps:
                 total += steps / shown * variance_of(budget, continuous=continuous)
-        if rounds:
-            carried: Any = shown - (self.round_length or 0)
+        if rounds and self.round_length is not None:
+            carried = shown - self.round_length
             total += carried / shown * variance_of(self.carry_budget, continuous=continuous)
         return total
 
-    def window_variance(self, first: int, last: int) -> float:
-        """The variance of the noise in the difference of the outputs of two steps."""
-        return sum(variance_of(budget) for budget in self.budgets_between(first, last))
+    def budgets_ever_in_use(self, shown: int) -> list[float]:
+        """The budgets of every slot that is in use at some step up to a shown one."""
+        rounds, clock = self.place(shown) if shown else (0, 0)
+        longest = self.round_length if rounds and self.round_length else clock
+        used = [budget for level, budget in enumerate(self.budgets) if longest >> level]
+        return [*used, self.carry_budget] if rounds else used
 
     def farthest_ever(self, shown: int, beta: float) -> float:
         """A bound that the noise of any step up to this one exceeds with probability at most
@@ -137,39 +124,23 @@ class Schedule:
     def half_widths(self, firsts: Steps, lasts: Steps, beta: float, copies: ArrayLike = 1) -> Steps:
         """How far the differences of the outputs of two steps are from the true ones at most,
         except with probability ``beta``; with a second axis, the sums over it of differences with
-        their own noise, each so many times.
-
-        There are few laws, so that each is computed once: without rounds a difference depends on
-        three lengths only.
-        """
-        kinds = self._kinds(firsts, lasts)
-        parts = [
-            each.reshape(len(lasts), -1)
-            for each in np.broadcast_arrays(firsts, lasts, np.atleast_1d(copies), kinds)
-        ]
-        _, places, inverse = np.unique(
-            np.concatenate(parts[2:], axis=1), axis=0, return_index=True, return_inverse=True
-        )
+        their own noise, each so many times. There are few laws, so that each is computed once."""
+        budgets, counts = self.renewed(firsts, lasts)
+        sums = counts * np.asarray(np.atleast_1d(copies), dtype=np.int64)[..., np.newaxis]
+        if sums.ndim == 3:
+            sums = sums.sum(axis=1)
+        rows, inverse = np.unique(sums, axis=0, return_inverse=True)
         laws = [
-            tuple(
-                (Fraction(1), budget, times)
-                for first, last, times in zip(*row, strict=True)
-                for budget in self.budgets_between(first, last)
-            )
-            for row in zip(*(each[places].tolist() for each in parts[:3]), strict=True)
+            tuple(zip((Fraction(1),) * len(row), budgets.tolist(), row, strict=True))
+            for row in rows.tolist()
         ]
         return np.array(quantiles(laws, beta), dtype=np.float64)[inverse].astype(np.int64)
 
-    def _kinds(self, firsts: Steps, lasts: Steps) -> Steps:
-        """Numbers for the differences of two outputs: equal ones have the same law."""
-        if not self.alternating:
-            bits = [np.asarray(bit_length(each)) for each in (firsts, lasts, firsts ^ lasts)]
-            return np.asarray((bits[0] << 12) + (bits[1] << 6) + bits[2])
-        if not firsts.any():  # how many variables are in use, and whether one of them is a carry
-            rounds, clocks = np.divmod(np.maximum(lasts, 1) - 1, self.round_length or LONGEST)
-            used = np.bitwise_count((clocks + 1) * (lasts > 0)).astype(np.int64)
-            return np.asarray(2 * used + (rounds > 0))
-        return np.arange(lasts.size).reshape(lasts.shape)
+
+def _places(shown: Any, round_length: int | None) -> tuple[Steps, Steps]:
+    """Rounds and clock readings of shown steps; 0 and 0 before the first one."""
+    rounds, offsets = np.divmod(np.maximum(shown, 1) - 1, round_length or LONGEST)
+    return rounds, np.where(np.asarray(shown) > 0, offsets + 1, 0)
 
 
 def steps_in_use(level: int, last: int, *, alternating: bool = False) -> int:
@@ -183,13 +154,3 @@ def steps_in_use(level: int, last: int, *, alternating: bool = False) -> int:
         return max(0, last - length + 1)
     whole, rest = divmod(last + 1, 2 * length)
     return whole * length + max(0, rest - length)
-
-
-def bit_length(number: Whole) -> Whole:
-    """The length of the binary form of each number from 0 on."""
-    if not isinstance(number, np.ndarray):
-        return int(number).bit_length()
-    ones = number.copy()
-    for shift in (1, 2, 4, 8, 16, 32):
-        ones |= ones >> shift
-    return np.bitwise_count(ones).astype(np.int64)

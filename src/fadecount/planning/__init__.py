@@ -3,7 +3,6 @@
 from fadecount.planning.design import design
 from fadecount.planning.discovery import Appearance, appearances
 from fadecount.planning.plan import (
-    Forecast,
     Option,
     Plan,
     plan,
@@ -15,7 +14,6 @@ from fadecount.planning.request import Person, Request
 
 __all__ = [
     "Appearance",
-    "Forecast",
     "Option",
     "Person",
     "Plan",

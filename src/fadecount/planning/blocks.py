@@ -4,28 +4,27 @@ Lags are the targets' ages plus one: no others help, since a figure may as well 
 the promise allows (docs/theory.md). What is spent in the region between two targets counts against
 all later targets. Chains of lengths and their budgets come from :mod:`fadecount.planning.cheapest`.
 
-The promise does not depend on the search: budgets are integers in millionths, and
-:func:`exceeded` computes what every target allows and what is lost by then in exact arithmetic.
+The promise does not depend on the search: budgets are integers in millionths, and the finished
+mechanism is checked against every limit (:meth:`fadecount.planning.request.Request.kept_by`).
 """
 
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from fractions import Fraction
-from itertools import pairwise
 from operator import itemgetter
 
 import numpy as np
 
 from fadecount.checks import LARGEST_BUDGET
 from fadecount.durations import UNITS, BlockLength
-from fadecount.mechanisms.blocks import Blocks, Level, Stage
-from fadecount.planning.budgets import MILLION, Vector, whole_budgets
+from fadecount.mechanisms.blocks import MILLION, Blocks, Level
+from fadecount.planning.budgets import Vector
 from fadecount.planning.chains import Chain, Graph, Step
 from fadecount.planning.cheapest import Search
-from fadecount.planning.request import Person, Targets
+from fadecount.planning.request import Request
 
 _HOUR, _DAY, _MONTH = UNITS["h"], UNITS["d"], UNITS["mo"]
 _READ = (
@@ -64,20 +63,19 @@ class Wish:
     most_lags: tuple[int, int] = _MOST_LAGS
 
 
-def wish_for(
-    horizon: int,
-    tick_seconds: float | None = None,
-    figures: Mapping[int, float] | None = None,
-) -> Wish:
-    """The wish for figures by their length in steps; by default, for a total with readable hours
-    and days, which become levels, if the tick is a part of them, and else for the total alone. With
-    a tick, lengths are those of the calendar, so that a stream can publish the levels."""
+def wish_for(request: Request) -> Wish:
+    """The wish for the figures of a request; by default, for a total with readable hours and days,
+    which become levels, if the tick is a part of them, and else for the total alone. With a tick,
+    lengths are those of the calendar, so that a stream can publish the levels."""
+    horizon, tick = request.horizon, request.tick_seconds
     kept: list[int] = []
-    if figures is None:
-        figures = in_steps(READABLE, tick_seconds, horizon)
-        kept = [*in_steps({_HOUR: 1.0, _DAY: 1.0}, tick_seconds, horizon)]
-    if tick_seconds is not None:
-        lengths = {*calendar_lengths(tick_seconds, horizon, figures)}
+    if request.figures is None:
+        figures = in_steps(READABLE, tick, horizon)
+        kept = [*in_steps({_HOUR: 1.0, _DAY: 1.0}, tick, horizon)]
+    else:
+        figures = dict(request.figures)
+    if tick is not None:
+        lengths = {*calendar_lengths(tick, horizon, figures)}
     else:
         lengths = {*plain_lengths(horizon), *figures}
         least = min(figures, default=1)
@@ -125,26 +123,24 @@ def plain_lengths(horizon: int) -> list[int]:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Regions:
-    """The lags at which levels may be published, and the caps that the targets put on spending, in
-    millionths: ``counts[i][r]`` says how often spending with lag ``lags[r]`` counts against
-    ``caps[i]``."""
+    """The lags at which levels may be published, and by which ages (steps) how many millionths may
+    be spent: everything with a lag up to an age counts against its cap."""
 
     lags: tuple[int, ...]
-    counts: tuple[tuple[int, ...], ...]
+    ages: tuple[int, ...]
     caps: tuple[int, ...]
 
     @classmethod
-    def of(cls, targets: Targets) -> Regions:
-        """The regions between the targets."""
-        limits = list(_limits(targets))
-        lags = (targets.delay, *(age + 1 for age, _ in limits[:-1]))
+    def of(cls, request: Request) -> Regions:
+        """The regions between the limits of a request. Losses are the decimals that people write;
+        what one event may lose is a person's limit by the number of times that it counts."""
+        limits, times = request.limits(), request.person.times
+        most = int(LARGEST_BUDGET) * MILLION
         return cls(
-            lags=lags,
-            counts=tuple(
-                tuple(_times(targets.person, age - lag) for lag in lags) for age, _ in limits
-            ),
+            lags=(request.delay, *(age + 1 for age, _ in limits[:-1])),
+            ages=tuple(age for age, _ in limits),
             caps=tuple(
-                min(math.floor(cap * MILLION), int(LARGEST_BUDGET) * MILLION) for _, cap in limits
+                min(math.floor(Fraction(repr(loss)) * MILLION / times), most) for _, loss in limits
             ),
         )
 
@@ -156,33 +152,34 @@ class Regions:
         spaced = np.geomspace(self.lags[1], self.lags[-1], most - 1)
         nearest = np.abs(np.log(self.lags[1:]) - np.log(spaced)[:, None]).argmin(axis=1) + 1
         kept = sorted({0, *nearest.tolist()})
-        return Regions(
-            lags=tuple(self.lags[at] for at in kept),
-            counts=tuple(tuple(row[at] for at in kept) for row in self.counts),
-            caps=self.caps,
-        )
+        return replace(self, lags=tuple(self.lags[at] for at in kept))
+
+    @property
+    def counts(self) -> Vector:
+        """Whether (1 or 0) spending with a lag (column) counts against a cap (row)."""
+        return np.less_equal.outer(self.lags, self.ages).T.astype(np.float64)
+
+    def whole(self, increments: Sequence[float], regions: Sequence[int]) -> list[int]:
+        """Increments in millionths, rounded down; what is left of the caps goes to the largest step
+        of each region, the first region first. Guarantees: all caps are kept, in exact integers."""
+        whole = [math.floor(each * MILLION) for each in increments]
+        for region in sorted(set(regions)):
+            left = min(
+                cap - sum(e for at, e in zip(regions, whole, strict=True) if self.lags[at] <= age)
+                for age, cap in zip(self.ages, self.caps, strict=True)
+                if self.lags[region] <= age
+            )
+            own = [at for at, each in enumerate(regions) if each == region]
+            whole[max(own, key=whole.__getitem__)] += left
+        return whole
 
 
-def _limits(targets: Targets) -> Iterator[tuple[int, Fraction]]:
-    """The targets that imply all others; losses are the decimals that people write."""
-    return ((age, Fraction(repr(loss))) for age, loss in targets.ends())
-
-
-def _times(person: Person, since: int) -> int:
-    """How many of a person's contributions, under all keys, are at least so many steps old, if the
-    first one is as old as the promise looks back."""
-    if since < 0:
-        return 0
-    periods = 1 if person.steps is None else since // person.steps + 1
-    return person.events * person.amount * person.keys * periods
-
-
-def blocks_for(targets: Targets, wish: Wish) -> Blocks | None:
+def blocks_for(request: Request, wish: Wish) -> Blocks | None:
     """The block counter with the least error for the wish that the search finds, at or below all
-    targets in exact arithmetic; None if budgets of a millionth are too large for them."""
+    limits in exact arithmetic; None if budgets of a millionth are too large for them."""
     for each in (wish, replace(wish, figures={}, kept=())):
-        for blocks in _candidates(Regions.of(targets), targets.horizon, each):
-            if exceeded(blocks, targets) is None:
+        for blocks in _candidates(Regions.of(request), request.horizon, each):
+            if request.kept_by(blocks):
                 return blocks
     return None
 
@@ -203,8 +200,7 @@ def _candidates(every: Regions, horizon: int, wish: Wish) -> Iterator[Blocks]:
             figures=wish.figures,
             kept=wish.kept,
         )
-        counts = np.array(regions.counts, dtype=np.float64)
-        search = Search(graph, counts, np.array(regions.caps, dtype=np.float64) / MILLION)
+        search = Search(graph, regions.counts, np.array(regions.caps) / MILLION)
         best = search.run(seeds if regions == every else ())
         seeds.append(graph.chain(best.path))
         tried += [
@@ -212,28 +208,9 @@ def _candidates(every: Regions, horizon: int, wish: Wish) -> Iterator[Blocks]:
             for each in search.known.values()
         ]
     for _, chain, increments, regions in sorted(tried, key=itemgetter(0)):
-        at = [step.region for step in chain]
-        spent = whole_budgets(increments.tolist(), at, regions.counts, regions.caps)
+        spent = regions.whole(increments.tolist(), [step.region for step in chain])
         if all(each > 0 or step.later for step, each in zip(chain, spent, strict=True)):
             yield _blocks(chain, spent, regions.lags)
-
-
-def exceeded(blocks: Blocks, targets: Targets) -> int | None:
-    """The first target's age at which more is lost than allowed, in exact arithmetic, or None."""
-    for age, most in _limits(targets):
-        if lost_millionths(blocks, age, targets.person) > most * MILLION:
-            return age
-    return None
-
-
-def lost_millionths(blocks: Blocks, age: int, person: Person) -> int:
-    """What all contributions of a person during the last ``age`` steps lose together, at most:
-    exact for an event."""
-    return sum(
-        _times(person, age - stage.lag) * (stage.millionths - before.millionths)
-        for level in blocks.levels
-        for before, stage in pairwise((Stage(0, 0), *level.stages))
-    )
 
 
 def _blocks(chain: Chain, spent: list[int], lags: tuple[int, ...]) -> Blocks:

@@ -8,14 +8,12 @@ the variance ``v(e) = 1 / (2 sinh(e/2)**2)`` of discrete Laplace noise. Each tar
 increments, each of which counts as often as its region says. This is convex; a primal-dual interior
 point method solves it to twelve digits in about twenty rounds.
 
-Nothing here is trusted: :func:`whole_budgets` rounds down to millionths, and the promise is checked
-in integers afterwards.
+Nothing here is trusted: budgets are rounded down to millionths, and the promise is checked
+afterwards.
 """
 
 from __future__ import annotations
 
-import math
-from collections.abc import Sequence
 from dataclasses import dataclass
 
 import numpy as np
@@ -23,7 +21,6 @@ from numpy.typing import NDArray
 
 Vector = NDArray[np.float64]
 
-MILLION = 1_000_000
 _ROUNDS = 45
 _CLOSE = 1e-10
 _LARGEST = 600.0
@@ -128,29 +125,3 @@ def _longest(values: Vector, moves: Vector) -> Vector:
     """The largest part of a move, at most 1, that keeps all values positive."""
     ratio = np.where(moves < 0.0, -moves / np.maximum(values, 1e-300), 0.0).max(axis=1)
     return np.asarray(np.minimum(1.0, 0.99 / np.maximum(ratio, 1e-300)))
-
-
-def whole_budgets(
-    increments: Sequence[float],
-    regions: Sequence[int],
-    counts: Sequence[Sequence[int]],
-    caps: Sequence[int],
-) -> list[int]:
-    """The increments in millionths, rounded down; what is left of the caps goes to the largest step
-    of each region, the first region first.
-
-    Guarantees: all caps, in millionths, are kept in exact integers.
-    """
-    whole = [math.floor(each * MILLION) for each in increments]
-    for region in sorted(set(regions)):
-        used = [
-            sum(row[at] * each for at, each in zip(regions, whole, strict=True)) for row in counts
-        ]
-        left = [
-            (cap - spent) // row[region]
-            for cap, spent, row in zip(caps, used, counts, strict=True)
-            if row[region]
-        ]
-        own = [at for at, each in enumerate(regions) if each == region]
-        whole[max(own, key=whole.__getitem__)] += min(left)
-    return whole

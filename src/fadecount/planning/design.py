@@ -2,17 +2,17 @@
 
 from __future__ import annotations
 
+import dataclasses
 from collections.abc import Mapping
 from typing import overload
 
 from fadecount.errors import ParameterError
-from fadecount.mechanisms import Gaussian, Gradual
-from fadecount.mechanisms.blocks import Blocks
-from fadecount.mechanisms.gaussian import require_delta
+from fadecount.mechanisms import Blocks, Gaussian, Gradual
 from fadecount.planning.blocks import blocks_for, wish_for
-from fadecount.planning.certify import best_gradual
 from fadecount.planning.gaussian_design import gaussian_design_for
-from fadecount.planning.request import Person, read_figures, read_targets
+from fadecount.planning.request import Person, Request, read_request
+
+EXPONENTS = tuple(0.25 * step for step in range(33))
 
 
 @overload
@@ -53,8 +53,8 @@ def design(
 
     ``targets`` maps ages to losses. Between two targets the limit is that of the next one; past the
     last one the last holds to the horizon. With a ``person`` the targets limit what all
-    contributions of one person during the last ``age`` steps lose together (docs/planning.md). With
-    a ``delta``, losses are epsilons at that delta, and the result is a Gaussian counter.
+    contributions of one person in a slot lose together (docs/planning.md). With a ``delta``, losses
+    are epsilons at that delta, and the result is a Gaussian counter.
 
     The error is the mean squared error of the live total over the steps ``1 .. horizon``. With
     ``tick_seconds``, the length of a step, levels have lengths of the calendar, which a stream can
@@ -77,16 +77,49 @@ def design(
     >>> fc.design(year, horizon=525_600, delta=1e-9).mse(525_600) ** 0.5 < 26.3
     True
     """
-    read = read_targets(targets, horizon=horizon, delay=delay, person=person)
-    weights = read_figures(figures, read.horizon)
+    request = read_request(
+        loss=targets,
+        horizon=horizon,
+        delay=delay,
+        person=person,
+        delta=delta,
+        figures=figures,
+        tick=tick_seconds,
+        name="targets",
+    )
     if delta is not None:
-        return gaussian_design_for(read, require_delta(delta))
-    blocks = blocks_for(read, wish_for(read.horizon, tick_seconds, weights))
-    gradual = None if weights and blocks else best_gradual(read)
+        return gaussian_design_for(request, delta)
+    blocks = blocks_for(request, wish_for(request))
+    gradual = None if figures and blocks else best_gradual(request)
     made = [each for each in (blocks, gradual) if each is not None]
     if not made:
         raise ParameterError(
             "targets must be within reach of noise that can be drawn, got a loss of"
-            f" {read.losses[0]:.12g}; allow a larger loss, or a shorter horizon"
+            f" {request.targets[0][1]:.12g}; allow a larger loss, or a shorter horizon"
         )
-    return min(made, key=lambda each: each.mse(read.horizon))
+    return min(made, key=lambda each: each.mse(request.horizon))
+
+
+def best_gradual(request: Request) -> Gradual | None:
+    """The gradual curve under the limits with the least mean squared error, over exponents from 0
+    to 8; None if none can be drawn."""
+    curves = [gradual(request, exponent) for exponent in EXPONENTS]
+    drawn = [each for each in curves if each is not None]
+    return min(drawn, key=lambda each: each.mse(request.horizon), default=None)
+
+
+def gradual(request: Request, exponent: float) -> Gradual | None:
+    """The gradual curve of an exponent with the largest budgets, up to rounding, that keep all
+    limits exactly, or None if they cannot be drawn."""
+    shape = Gradual(epsilon=2.0**-10, exponent=exponent, delay=request.delay)
+    room = [most / request.person.loss(shape, age).epsilon for age, most in request.limits()]
+    slip = 2.0**-52
+    while True:
+        try:
+            factor = min(room) * (1.0 - slip)
+            curve = dataclasses.replace(shape, epsilon=shape.epsilon * factor)
+        except ParameterError:
+            return None
+        if request.kept_by(curve):
+            return curve
+        slip *= 2.0

@@ -16,7 +16,6 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable
-from fractions import Fraction
 from itertools import pairwise
 
 import numpy as np
@@ -24,9 +23,10 @@ from numpy.typing import NDArray
 
 from fadecount.errors import ParameterError
 from fadecount.mechanisms import Gaussian
-from fadecount.mechanisms.gaussian_law import epsilon_at, mu_at
-from fadecount.mechanisms.memories import LARGEST_SHIFT, LONGEST_HALF_LIFE, Response
-from fadecount.planning.request import Person, Targets
+from fadecount.mechanisms.gaussian import SMALLEST_SIGMA
+from fadecount.mechanisms.gaussian_law import mu_at
+from fadecount.mechanisms.memories import LARGEST_SHIFT, LONGEST_HALF_LIFE, Response, as_epoch
+from fadecount.planning.request import Request
 
 Vector = NDArray[np.float64]
 MOST_HALF_LIVES = 5
@@ -36,23 +36,25 @@ _FASTEST = 20.0
 _SHORT = 12.0
 
 
-def gaussian_design_for(targets: Targets, delta: float) -> Gaussian:
-    """The Gaussian counter with the least error under checked targets."""
-    wanted = _Wanted(targets, delta)
-    best: Gaussian | None = None
+def gaussian_design_for(request: Request, delta: float) -> Gaussian:
+    """The Gaussian counter with the least error under the limits of a request."""
+    wanted = _Wanted(request, delta)
+    best, least = None, math.inf
     rates = np.array([0.5 / wanted.shown, math.sqrt(1.0 / wanted.shown)])
     for count in range(1, MOST_HALF_LIVES + 1):
-        if count > 1:
-            rates = (
-                np.geomspace(0.3 / wanted.shown, 1.5, 2 * count) if count == 2 else _widened(rates)
-            )
+        if count == 2:
+            rates = np.geomspace(0.3 / wanted.shown, 1.5, 2 * count)
+        elif count > 2:
+            rates = _widened(rates)
         rates = wanted.best_rates(rates)
-        found = wanted.mechanism(rates)
-        if found is None:
+        made = wanted.mechanism(rates)
+        if made is None:
             continue
-        enough = best is not None and wanted.cost(found) > (1.0 - _GAIN) * wanted.cost(best)
-        best = found if best is None or wanted.cost(found) < wanted.cost(best) else best
-        if enough and count > 2:
+        error = made.mse(request.horizon)
+        enough = count > 2 and error > (1.0 - _GAIN) * least
+        if error < least:
+            best, least = made, error
+        if enough:
             break
     if best is None:
         raise ParameterError(
@@ -62,43 +64,14 @@ def gaussian_design_for(targets: Targets, delta: float) -> Gaussian:
     return best
 
 
-def person_mu(mechanism: Gaussian, age: int, person: Person) -> float:
-    """A bound on what all contributions of a person during the last ``age`` steps show together:
-    lengths add up at most.
-
-    Each contribution is under up to ``person.keys`` keys, whose squares add up (docs/gaussian.md).
-    """
-    delay = mechanism.delay
-    if age < delay:
-        return 0.0
-    parts = list(person.parts(age - delay + 1))
-    single = np.asarray(
-        mechanism.mu(np.array([reach - 1 + delay for reach, _ in parts], dtype=np.int64))
-    )
-    return (
-        float(single @ np.array([times for _, times in parts], dtype=np.float64))
-        * math.sqrt(person.keys)
-        * (1.0 + 1e-12)
-    )
-
-
 class _Wanted:
     """The targets as a function to be minimised."""
 
-    def __init__(self, targets: Targets, delta: float) -> None:
-        self._targets, self._delta = targets, delta
-        self.shown = targets.horizon - targets.delay
-        self._pairs = pairs = targets.ends()
-        self._limits = np.array([mu_at(loss, delta) for _, loss in pairs])
-        self._ages = np.array([age - targets.delay for age, _ in pairs], dtype=np.int64)
-        # As if a person's contributions all had the full age.
-        weights = [
-            sum(times for _, times in targets.person.parts(int(age) + 1)) for age in self._ages
-        ]
-        self._mu = self._limits / (np.array(weights, float) * math.sqrt(targets.person.keys))
-
-    def cost(self, mechanism: Gaussian) -> float:
-        return mechanism.mse(self._targets.horizon)
+    def __init__(self, request: Request, delta: float) -> None:
+        self._request, self._delta = request, delta
+        self.shown = request.horizon - request.delay
+        self._limits = np.array([mu_at(loss, delta) for _, loss in request.limits()])
+        self._ages = np.array([age - request.delay for age, _ in request.limits()], dtype=np.int64)
 
     def _least(self, rates: Callable[[Vector], tuple[Vector, Vector]], start: Vector) -> Vector:
         """The argument with the least error; ``rates`` gives its decays and poles."""
@@ -114,7 +87,7 @@ class _Wanted:
             return math.inf
         response = response_of(decays, poles)
         error = response.mean_variance(self.shown)
-        ratios = np.log(response.loss_square(self._ages)) - 2.0 * np.log(self._mu)
+        ratios = np.log(response.loss_square(self._ages)) - 2.0 * np.log(self._limits)
         largest = float(ratios.max())
         return (
             math.log(error)
@@ -135,57 +108,35 @@ class _Wanted:
     def mechanism(self, rates: Vector) -> Gaussian | None:
         """The certified mechanism with half-lives near these rates; None if two of them coincide or
         none fits."""
-        half_lives = [allowed(math.log(2.0) / each) for each in rates[1::2]]
+        half_lives = [_allowed(math.log(2.0) / each) for each in rates[1::2]]
         if any(late >= early for early, late in pairwise(half_lives)):
             return None
-        poles = math.log(2.0) / np.array([float(each) for each in half_lives])
+        poles = math.log(2.0) / np.array(half_lives)
         lows = np.concatenate([[min(rates[0], poles[0]) * 1e-3], poles[:-1]])
-        shares = (np.log(np.clip(rates[::2], lows * 1.001, poles * 0.999)) - np.log(lows)) / (
-            np.log(poles) - np.log(lows)
-        )
+        ratios = np.log(poles / lows)
+        shares = np.clip(np.log(np.maximum(rates[::2], lows) / lows) / ratios, 1e-4, 1.0 - 1e-4)
 
         def inside(x: Vector) -> Vector:
-            logs = np.log(lows) + (np.log(poles) - np.log(lows)) / (
-                1.0 + np.exp(-np.clip(x, -12.0, 12.0))
-            )
-            return np.asarray(np.exp(logs))
+            return np.asarray(lows * np.exp(ratios / (1.0 + np.exp(-np.clip(x, -12.0, 12.0)))))
 
-        shares = np.clip(shares, 1e-4, 1.0 - 1e-4)
         start = np.log(shares / (1.0 - shares))
         decays = inside(self._least(lambda x: (inside(x), poles), start))
-        return self._certified(
-            [float(each) for each in half_lives], response_of(decays, poles).weights
-        )
+        return self._certified(half_lives, response_of(decays, poles).weights.tolist())
 
-    def _certified(self, half_lives: list[float], weights: Vector) -> Gaussian | None:
-        """The least sigma, up to rounding, whose certified loss keeps every target."""
-        sigma = 1.0
-        try:
-            for _ in range(60):
-                made = Gaussian(
-                    sigma=sigma,
-                    half_lives=half_lives,
-                    weights=weights.tolist(),
-                    delta=self._delta,
-                    delay=self._targets.delay,
-                )
-                over = max(
-                    person_mu(made, age, self._targets.person) / most
-                    for (age, _), most in zip(self._pairs, self._limits, strict=True)
-                )
-                if 1.0 - 1e-6 < over <= 1.0 or (over <= 1.0 and sigma == 0.5):
-                    return (
-                        made
-                        if all(self._keeps(made, age, loss) for age, loss in self._pairs)
-                        else None
-                    )
-                sigma = max(0.5, sigma * over * (1.0 + 2e-7))
-        except ParameterError:
-            return None
+    def _certified(self, half_lives: list[float], weights: list[float]) -> Gaussian | None:
+        """The least sigma, up to rounding, whose certified loss keeps every limit."""
+        request, sigma = self._request, 1.0
+        for _ in range(60):
+            try:
+                made = Gaussian(sigma, half_lives, weights, delta=self._delta, delay=request.delay)
+            except ParameterError:
+                return None
+            shown = [request.person.loss(made, age).amount for age, _ in request.limits()]
+            over = float(np.max(shown / self._limits))
+            if 1.0 - 1e-6 < over <= 1.0 or (over <= 1.0 and sigma == SMALLEST_SIGMA):
+                return made if request.kept_by(made) else None
+            sigma = max(SMALLEST_SIGMA, sigma * over * (1.0 + 2e-7))
         return None
-
-    def _keeps(self, made: Gaussian, age: int, loss: float) -> bool:
-        return bool(epsilon_at(person_mu(made, age, self._targets.person), self._delta) <= loss)
 
 
 def response_of(decays: Vector, poles: Vector) -> Response:
@@ -208,15 +159,12 @@ def response_of(decays: Vector, poles: Vector) -> Response:
     )
 
 
-def allowed(half_life: float) -> Fraction:
+def _allowed(half_life: float) -> float:
     """The nearest half-life that a counter can run: whole steps, or halves, thirds and quarters of
     them where that matters."""
     bounded = min(max(half_life, 1.0 / LARGEST_SHIFT), float(LONGEST_HALF_LIFE))
-    return (
-        Fraction(bounded).limit_denominator(LARGEST_SHIFT)
-        if bounded < _SHORT
-        else Fraction(round(bounded))
-    )
+    epoch, shift = as_epoch(bounded)
+    return epoch / shift if bounded < _SHORT else float(round(bounded))
 
 
 def _widened(rates: Vector) -> Vector:

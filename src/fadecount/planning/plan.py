@@ -18,20 +18,14 @@ from pathlib import Path
 
 from fadecount.durations import UNITS, BlockLength, format_duration
 from fadecount.errors import ParameterError, bad_parameter
-from fadecount.mechanisms import Discovery, Gaussian
-from fadecount.mechanisms.blocks import Blocks
+from fadecount.mechanisms import Blocks, Discovery, Gaussian
 from fadecount.planning.blocks import DAYS, blocks_for, in_steps, wish_for
-from fadecount.planning.certify import (
-    Shape,
-    best_gradual,
-    gradual,
-    least_factor,
-    meets,
-)
+from fadecount.planning.design import best_gradual, gradual
 from fadecount.planning.discovery import appearances, discovery_for
 from fadecount.planning.gaussian_design import gaussian_design_for
 from fadecount.planning.published import (
     PublishedFigure,
+    Shape,
     Width,
     lost,
     published_figures,
@@ -44,34 +38,24 @@ _ALIKE = 0.005
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Forecast:
-    """The errors of the live total that the noise causes, in counts.
-
-    ``mean`` is the root of the mean squared error over the horizon; ``worst`` bounds the errors of
-    all outputs at once, except with probability ``beta``.
-    """
-
-    mean: float
-    worst: float
-    beta: float
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
 class Option:
     """A mechanism that a plan offers.
 
-    ``curve`` holds ``(age, loss)`` pairs, for a person if the plan is for one. ``share`` is the
-    largest ratio of a loss to its target (None without targets), ``meets`` says whether the errors
-    asked for are kept. ``reason`` is one sentence.
+    ``curve`` holds ``(age, loss)`` pairs, for a person if the plan is for one. ``error`` is the
+    root of the mean squared error of the live total over the horizon, in counts: what the noise
+    causes. ``reason`` is one sentence.
     """
 
     name: str
     mechanism: Shape
     curve: tuple[tuple[int, float], ...]
-    forecast: Forecast
-    share: float | None
-    meets: bool
+    error: float
     reason: str = ""
+
+    @property
+    def final_loss(self) -> float:
+        """The loss by the horizon."""
+        return self.curve[-1][1]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -113,8 +97,6 @@ def plan(
     tick: str | float | None = None,
     horizon: int | str | None = None,
     mean_error: float | None = None,
-    max_error: float | None = None,
-    beta: float = 0.05,
     delay: int | str = 0,
     person: Person | None = None,
     figures: Mapping[int, float] | Mapping[str, float] | None = None,
@@ -130,11 +112,10 @@ def plan(
     which maps lengths to the weights of their figures beside the total, "blocks" is for these.
 
     Losses given (``loss``, ages to losses): each option keeps them, exactly, and the one with the
-    least error comes first. Errors given (``mean_error``, or ``max_error`` with probability ``1 -
-    beta``): each option has that error, and the one that has lost least at the horizon comes first.
-    Both given: the options that keep both come first, scaled down to what the error allows, so that
-    they lose no more than necessary; the others say how far they are from it. With a ``delta`` (a
-    small chance that the promise fails, such as 1e-9) the options include a Gaussian counter.
+    least error comes first. With ``mean_error``, the root of the mean squared error of the live
+    total over the horizon, each option has that error, and the one that has lost least at the
+    horizon comes first; with losses too, only options that keep both. With a ``delta`` (a small
+    chance that the promise fails, such as 1e-9) the options include a Gaussian counter.
 
     With ``discover="1d"`` keys appear by themselves: ``Plan.discovery`` has stages that use up the
     losses, for a ``person`` of that length, at ``delta``, beside block counters for declared keys.
@@ -143,7 +124,6 @@ def plan(
 
     Ages, lengths, ``horizon`` and ``delay`` are durations such as "30d", or numbers of steps;
     ``tick`` is a duration, or a number of seconds. Without a horizon the oldest age is the horizon.
-    See :class:`Request` for the exact meaning of each error.
 
     >>> import fadecount as fc
     >>> year = fc.plan(tick="1m", loss={"1h": 0.5, "30d": 2, "1y": 4})
@@ -158,8 +138,6 @@ def plan(
         tick=tick,
         horizon=horizon,
         mean_error=mean_error,
-        max_error=max_error,
-        beta=beta,
         delay=delay,
         person=person,
         figures=figures,
@@ -167,77 +145,63 @@ def plan(
         discover=discover,
     )
     discovery_for(request)  # refuses what it cannot be
-    candidates = [_option(name, shape, request) for name, shape in _candidates(request)]
-    fitting = [option for option in candidates if option is not None]
+    made = [_option(name, shape, request) for name, shape in _candidates(request)]
+    fitting = [option for option in made if option is not None]
     options: list[Option] = []
     for option in sorted(fitting, key=lambda option: _rank(option, fitting, request)):
         if not any(_alike(option, other) for other in options):
             options.append(option)
     if not options:
-        raise ParameterError(
-            "no noise that can be drawn has the error asked for; ask for a larger one, or for a"
-            " smaller one"
-        )
-    reasons = [_reason(request, option, options) for option in options]
-    explained = (
-        dataclasses.replace(option, reason=reason)
-        for option, reason in zip(options, reasons, strict=True)
+        bound = "an error that noise under these losses can have"
+        raise bad_parameter("mean_error", mean_error, bound, "ask for another, or allow more")
+    return Plan(
+        request=request,
+        options=tuple(
+            dataclasses.replace(option, reason=_reason(request, option, options))
+            for option in options
+        ),
     )
-    return Plan(request=request, options=tuple(explained))
 
 
 def _candidates(request: Request) -> Iterator[tuple[str, Shape]]:
     """Shapes that use up the targets, with names."""
-    horizon, tick = request.horizon, request.tick_seconds
     for delay in dict.fromkeys((0, request.delay)):
-        targets = request.targets_with(delay)
+        wanted = dataclasses.replace(request, delay=delay)
         late = f", {delay} late" if delay else ""
-        wishes = {"blocks": None if request.figures is None else dict(request.figures)}
-        if days := in_steps(DAYS, tick, horizon):
-            wishes |= {"blocks for the total": {}, "blocks for days": days}
-        for name, figures in wishes.items():
-            blocks = blocks_for(targets, wish_for(horizon, tick, figures))
+        wishes = {"blocks": wanted}
+        if days := in_steps(DAYS, request.tick_seconds, request.horizon):
+            for name, figures in (("blocks for the total", {}), ("blocks for days", days)):
+                wishes[name] = dataclasses.replace(wanted, figures=tuple(figures.items()))
+        for name, wish in wishes.items():
+            blocks = blocks_for(wanted, wish_for(wish))
             if blocks is not None:
                 yield f"{name}{late}", blocks
         if request.discover is not None:
             continue
-        best = best_gradual(targets)
-        others = (
-            gradual(targets, exponent)
-            for exponent in (1.0, 2.0)
-            if best is None or exponent != best.exponent
-        )
-        for shape in (best, *others):
-            if shape is not None:
+        best = best_gradual(wanted)
+        for shape in (best, *(gradual(wanted, exponent) for exponent in (1.0, 2.0))):
+            if shape is not None and (shape is best or best is None or shape != best):
                 yield f"gradual {shape.exponent:g}{late}", shape
         if request.delta is not None:
-            yield f"gaussian{late}", gaussian_design_for(targets, request.delta)
+            yield f"gaussian{late}", gaussian_design_for(wanted, request.delta)
 
 
 def _option(name: str, shape: Shape, request: Request) -> Option | None:
-    mechanism, kept = shape, True
-    if request.wants_error and (not request.targets or meets(shape, request)):
-        factor = least_factor(shape, request)
-        if factor is None:
+    """The option, scaled down to the error asked for; None if it does not have it."""
+    mechanism, wanted = shape, request.mean_error
+    if wanted is not None:
+        try:
+            mechanism = shape.for_mse(wanted**2, horizon=request.horizon)
+        except ParameterError:
             return None
-        mechanism = shape.scaled(factor)
-    elif request.wants_error:
-        kept = False
+        if request.targets and shape.mse(request.horizon) > wanted**2:
+            return None
     ages = _curve_ages(request)
-    curve = tuple(zip(ages, lost(mechanism, ages, request), strict=True))
-    allowed = dict(request.targets)
-    shares = [loss / allowed[age] for age, loss in curve if age in allowed]
     return Option(
         name=name,
         mechanism=_for_tick(mechanism, request.tick_seconds),
-        curve=curve,
-        forecast=Forecast(
-            mean=math.sqrt(mechanism.mse(request.horizon)),
-            worst=mechanism.max_error_bound(request.horizon, request.beta, largest_input=0),
-            beta=request.beta,
-        ),
-        share=max(shares, default=None),
-        meets=kept,
+        curve=tuple((age, lost(mechanism, age, request)) for age in ages),
+        error=math.sqrt(mechanism.mse(request.horizon)),
     )
 
 
@@ -246,9 +210,7 @@ def _alike(option: Option, other: Option) -> bool:
     one, two = option.mechanism, other.mechanism
     if (one.kind, one.delay) != (two.kind, two.delay):
         return False
-    figures = (
-        (each.forecast.mean, each.forecast.worst, each.curve[-1][1]) for each in (option, other)
-    )
+    figures = ((each.error, each.final_loss) for each in (option, other))
     return all(
         abs(first - second) <= _ALIKE * second for first, second in zip(*figures, strict=True)
     )
@@ -256,18 +218,14 @@ def _alike(option: Option, other: Option) -> bool:
 
 def _rank(option: Option, options: Sequence[Option], request: Request) -> tuple[float, ...]:
     """Block counters stand together where their best total does; among them the readable first."""
-    if not request.targets:
-        return (option.curve[-1][1],)
-    if not option.meets or not request.wants_error:
-        alike = [each for each in options if each.mechanism.kind == option.mechanism.kind]
-        together = alike if isinstance(option.mechanism, Blocks) else [option]
-        least = min(
-            each.forecast.mean
-            for each in together
-            if each.mechanism.delay == option.mechanism.delay
-        )
-        return not option.meets, least, " for " in option.name, option.forecast.mean
-    return (False, math.inf if option.share is None else option.share)
+    if request.mean_error is not None:
+        return (option.final_loss,)
+    kind, delay = option.mechanism.kind, option.mechanism.delay
+    together = [option]
+    if isinstance(option.mechanism, Blocks):
+        alike = [each for each in options if each.mechanism.kind == kind]
+        together = [each for each in alike if each.mechanism.delay == delay]
+    return min(each.error for each in together), " for " in option.name, option.error
 
 
 def _for_tick(mechanism: Shape, tick_seconds: float | None) -> Shape:
@@ -297,28 +255,16 @@ def _reason(request: Request, option: Option, options: Sequence[Option]) -> str:
 
 def _standing(request: Request, option: Option, options: Sequence[Option]) -> str:
     best = options[0]
-    if not option.meets:
-        factor = least_factor(option.mechanism, request)
-        return "misses the error asked for" + (
-            f", which needs {factor:.3g} times the losses" if factor else ""
-        )
-    if not request.targets:
+    if request.mean_error is not None:
         if option is best:
             return "loses least by the horizon, of these options, for this error"
-        return (
-            f"loses {_compared(option.curve[-1][1], best.curve[-1][1], '')} by the horizon than the"
-            " first, for the same error"
-        )
-    if request.wants_error:
-        return (
-            f"has the error asked for with {100.0 * (option.share or 0.0):.3g} % of the losses"
-            " allowed"
-        )
-    if option is best and option.forecast.mean == min(each.forecast.mean for each in options):
+        more = _compared(option.final_loss, best.final_loss, "")
+        return f"loses {more} by the horizon than the first, for the same error"
+    if option is best and option.error == min(each.error for each in options):
         return "has the least error of these options under these losses"
     if option is best:
         return "has nearly the least error of these options, and hours and days that can be read"
-    return f"has {_compared(option.forecast.mean, best.forecast.mean, ' error')} than the first"
+    return f"has {_compared(option.error, best.error, ' error')} than the first"
 
 
 def _character(option: Option) -> str:
@@ -368,9 +314,7 @@ def _option_dict(option: Option) -> dict[str, object]:
     return {
         "name": option.name,
         "reason": option.reason,
-        "meets": option.meets,
-        "share_of_targets": option.share,
-        "forecast": dataclasses.asdict(option.forecast),
+        "error": option.error,
         "curve": {str(age): loss for age, loss in option.curve},
     }
 
@@ -412,12 +356,8 @@ def save_plan(
 
 
 def _require_runnable(request: Request, mechanism: Shape) -> None:
-    """Refuse a plan that no stream would accept: a person whom it cannot cap, steps that are no
-    ticks, levels that are not on the calendar of the steps."""
-    if not request.person.is_enforceable:
-        raise bad_parameter(
-            "person", request.person, "what a stream can cap, to be saved", "such as per='1d'"
-        )
+    """Refuse a plan that no stream would accept: steps that are no ticks, levels that are not on
+    the calendar of the steps."""
     tick, day = request.tick_seconds, UNITS["d"]
     if tick is not None and not (tick % 1 == 0 and tick <= 366 * day):
         remedy = "streams have ticks from a second to a year"

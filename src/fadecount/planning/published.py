@@ -6,25 +6,20 @@ They are known before the first event, since noise does not depend on data. Mont
 
 from __future__ import annotations
 
-import math
+from collections.abc import Iterable
 from dataclasses import dataclass
-from fractions import Fraction
 
 import numpy as np
 from numpy.typing import NDArray
 
 from fadecount.durations import UNITS, format_duration
-from fadecount.mechanisms import Blocks, Gaussian, Loss, Mechanism, views_of
-from fadecount.mechanisms.exact_sum import sum_rounded_up
+from fadecount.mechanisms import Blocks, Gaussian, Gradual, Loss, Mechanism, views_of
 from fadecount.mechanisms.views import Views
-from fadecount.planning.blocks import lost_millionths
-from fadecount.planning.budgets import MILLION
-from fadecount.planning.certify import Shape, exact_sums
 from fadecount.planning.discovery import discovery_for
-from fadecount.planning.gaussian_design import person_mu
 from fadecount.planning.request import Person, Request
 
 Steps = NDArray[np.int64]
+Shape = Blocks | Gradual | Gaussian
 BETA = 0.05
 _SLOTS = (("an hour", UNITS["h"]), ("a day", UNITS["d"]), ("a month", UNITS["mo"]))
 
@@ -65,9 +60,6 @@ class Width:
 def published_figures(mechanism: Shape, request: Request) -> list[PublishedFigure]:
     """What a mechanism publishes, in the order of lengths and lags."""
 
-    def loss(lag: int) -> float:
-        return lost(mechanism, [lag], request)[0]
-
     if isinstance(mechanism, Blocks):
         return [
             PublishedFigure(
@@ -75,7 +67,7 @@ def published_figures(mechanism: Shape, request: Request) -> list[PublishedFigur
                 length=level.length,
                 status=level.status(place),
                 lag=stage.lag,
-                loss=loss(stage.lag),
+                loss=lost(mechanism, stage.lag, request),
                 half_width=mechanism.figure_interval(number, place),
             )
             for number, level in enumerate(mechanism.levels)
@@ -88,7 +80,7 @@ def published_figures(mechanism: Shape, request: Request) -> list[PublishedFigur
             length=None,
             status="final",
             lag=mechanism.delay,
-            loss=loss(mechanism.delay),
+            loss=lost(mechanism, mechanism.delay, request),
             half_width=total.at_worst or total.half_width,
         )
     ]
@@ -170,47 +162,18 @@ def _views(blocks: Blocks, start: int, ends: Steps, as_of: Steps) -> Views:
     return views_of(blocks, np.full_like(ends, start), ends, as_of, calendar=blocks.calendar)
 
 
-def lost(mechanism: Mechanism, ages: list[int], request: Request) -> list[float]:
-    """What is lost at most about the unit of a request at each age. With keys that appear by
+def lost(mechanism: Mechanism, age: int, request: Request) -> float:
+    """What is lost at most about the unit of a request at an age. With keys that appear by
     themselves, it is the larger of both losses, or their sum where events count twice."""
-    losses = [loss.epsilon for loss in person_losses(mechanism, ages, request.person)]
-    discovery = discovery_for(request)
+    shown, discovery = request.person.loss(mechanism, age), discovery_for(request)
     if request.discover is None or discovery is None:
-        return losses
-    exclusive = request.discover[1] == 1.0
-    hidden = [float(discovery.loss(age)) for age in ages]
-    return [
-        max(pair) if exclusive else sum_rounded_up(list(pair))
-        for pair in zip(losses, hidden, strict=True)
-    ]
+        return shown.epsilon
+    hidden = Loss(float(discovery.loss(age)))
+    if request.discover[1] == 1.0:
+        return max(shown.amount, hidden.amount)
+    return Loss.together([(shown, 1), (hidden, 1)]).epsilon
 
 
-def person_losses(mechanism: Mechanism, ages: list[int], person: Person) -> list[Loss]:
-    """What all contributions of a person during the last ``age`` steps lose together, at most,
-    rounded up."""
-    if isinstance(mechanism, Blocks):
-        return [Loss(lost_millionths(mechanism, age, person) / MILLION) for age in ages]
-    whole, delay = np.array(ages, dtype=np.int64), mechanism.schedule.delay
-    if isinstance(mechanism, Gaussian):
-        event = person == Person()
-        amounts = (
-            np.asarray(mechanism.mu(whole))
-            if event
-            else [person_mu(mechanism, age, person) for age in ages]
-        )
-        return [Loss(float(mu), mechanism.delta) for mu in amounts]
-    if person == Person():
-        return [Loss(float(loss)) for loss in np.asarray(mechanism.loss(whole))]
-    every = [
-        list(person.parts(age - delay + 1, per_key=person.keys)) if age >= delay else []
-        for age in ages
-    ]
-    reaches = sorted({reach for parts in every for reach, _ in parts})
-    single = np.asarray(mechanism.loss(np.array(reaches, dtype=np.int64) - 1 + delay)).tolist()
-    result = []
-    for total in exact_sums(dict(zip(reaches, single, strict=True)), every):
-        nearest = float(total)
-        result.append(
-            Loss(nearest if Fraction(nearest) >= total else math.nextafter(nearest, math.inf))
-        )
-    return result
+def person_losses(mechanism: Mechanism, ages: Iterable[int], person: Person) -> list[Loss]:
+    """What all contributions of a person can reveal together, at each age."""
+    return [person.loss(mechanism, age) for age in ages]

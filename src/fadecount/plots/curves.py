@@ -179,7 +179,7 @@ def draw_plan(figure: Figure | SubFigure, made: Plan, chosen: Option | None = No
         figure,
         curves,
         tick_seconds=request.tick_seconds,
-        title=f"{option.name}: mean error {option.forecast.mean:,.3g}",
+        title=f"{option.name}: mean error {option.error:,.3g}",
         columns=3,
         subject=request.person.subject,
     )
@@ -187,8 +187,6 @@ def draw_plan(figure: Figure | SubFigure, made: Plan, chosen: Option | None = No
 
 def _curve(made: Plan, option: Option, kind: str, group: int) -> Curve:
     ages = spread_ages(made.request.horizon + 1)
-    if made.request.person.steps is not None:  # each age of a person is a long sum
-        ages = np.union1d(ages[:: max(1, len(ages) // 100)], ages[-1:])
     losses = person_losses(option.mechanism, ages.tolist(), made.request.person)
     return Curve(
         label=option.name,

@@ -13,7 +13,7 @@ from numpy.typing import NDArray
 
 from fadecount.checks import require_integer
 from fadecount.durations import BlockLength
-from fadecount.errors import ParameterError, bad_parameter
+from fadecount.errors import bad_parameter
 from fadecount.mechanisms import Blocks, Mechanism
 from fadecount.mechanisms.base import LARGEST_KEYS, LARGEST_SENSITIVITY
 from fadecount.mechanisms.plan_file import PlannedUnit
@@ -146,11 +146,6 @@ class Unit:
             return promise.for_sensitivity(self.per_key, keys=self.keys)
         slot = self.per if self.of == "person" else "event"
         caps = self.events, self.keys, self.amount
-        if planned.per is None:
-            raise ParameterError(
-                f"plan must be for one event or for a person within a tick or a slot, got at most"
-                f" {planned.events:,} events of a person in any steps; plan again with N/day"
-            )
         if planned.per != slot or any(map(operator.gt, caps, planned[1:])):
             of: Any = "event" if planned.per == "event" else "person"
             per = "tick" if of == "event" else planned.per
