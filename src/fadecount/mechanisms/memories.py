@@ -40,13 +40,11 @@ LONGEST_HALF_LIFE = 1 << 40
 LARGEST_SHIFT = 4
 MEMORIES = 16
 FINEST, COARSEST = 28, 8
-_POWER_BITS = 30
 _MANTISSA_BITS = 29
 _ROUGH = 6
 _ROOM = 61
 _LEAST_WEIGHT_BITS, _MOST_WEIGHT_BITS = 14, 20
 _DIRECT = 1 << 14
-_CHECKED = 65
 BLOCK = 1 << 15
 """Steps that are counted at once."""
 _SAFE = 1.0 + 1e-12
@@ -207,47 +205,33 @@ class Memory:
     limit_bits: int
     """A memory stays below ``2**limit_bits``, 32 standard deviations; a counter checks it."""
 
-    def __post_init__(self) -> None:
-        """Refuse factors that are not positive, or do not grow and fall as powers of two do: then
-        the loss would be false."""
-        places = np.unique(np.linspace(0, self.epoch - 1, _CHECKED).astype(np.int64))
-        grown, read = self.grown(places), self.read(places)
-        if min(grown[0], read[-1]) <= 0 or np.any(np.diff(grown) < 0) or np.any(np.diff(read) > 0):
-            raise ArithmeticError(
-                f"factors of a half-life of {self.epoch}/{self.shift} steps do not fit 64-bit"
-                " integers"
-            )
-
     def grown(self, places: Integers) -> Integers:
         """What noise at these places of an epoch is multiplied by: ``2**(grown_bits + shift * place
         / epoch)``, rounded."""
-        bits = _POWER_BITS - self.grown_bits
-        return (self._powers(places) + (1 << bits >> 1)) >> bits
+        powers = np.exp2(self.grown_bits + self.shift * places / self.epoch)
+        return np.rint(powers).astype(np.int64)
 
     def read(self, places: Integers) -> Integers:
         """What the memory is multiplied by at the step after these places."""
-        bits = _POWER_BITS + _MANTISSA_BITS - self.read_bits
-        return (_product(self._powers(self.epoch - 1 - places), self.mantissa, bits - 1) + 1) >> 1
+        first = math.ldexp(self.mantissa, self.read_bits - _MANTISSA_BITS)
+        left = self.shift * (self.epoch - 1 - places) / self.epoch
+        return np.rint(first * np.exp2(left)).astype(np.int64)
 
     def factors(self, first: int, count: int) -> tuple[Integers, Integers]:
         """For ``count`` steps from ``first`` on (from 0): what multiplies their noise, and the
         memory that each of them reads."""
-        if self.epoch <= _DIRECT:
+        if self.epoch <= _DIRECT and first % self.epoch + count <= len(self._tiled[0]):
             grown, read = self._tiled
-            start = first % self.epoch
-            if start + count <= len(grown):
-                return grown[start : start + count], read[start : start + count]
+            part = slice(first % self.epoch, first % self.epoch + count)
+            return grown[part], read[part]
         places = np.arange(first, first + count) % self.epoch
         return self.grown(places), self.read((places - 1) % self.epoch)
 
     @cached_property
     def _tiled(self) -> tuple[Integers, Integers]:
         """The factors of a short epoch, repeated so that a block of steps is a slice of them."""
-        places = np.arange(self.epoch)
-        repeats = 1 + -(-BLOCK // self.epoch)
-        return np.tile(self.grown(places), repeats), np.tile(
-            self.read((places - 1) % self.epoch), repeats
-        )
+        places = np.arange(self.epoch + BLOCK) % self.epoch
+        return self.grown(places), self.read((places - 1) % self.epoch)
 
     def factors_at(self, step: int) -> tuple[int, int]:
         """The same for one step, as plain integers."""
@@ -261,44 +245,6 @@ class Memory:
             return None
         grown, read = self.factors(0, self.epoch)
         return list(zip(grown.tolist(), read.tolist(), strict=True))
-
-    def _powers(self, places: Integers) -> Integers:
-        """``2**30 2**(shift * place / epoch)``, off by less than 4 parts in 2**30: integers, the
-        same on every machine."""
-        first, *rest = _power_tables(self.epoch, self.shift)
-        size = len(first)
-        found: Integers = first[places % size]
-        for table in rest:
-            places = places // size
-            found = _product(found, table[places % len(table)], _POWER_BITS)
-            size = len(table)
-        return found
-
-
-def _product(left: Integers, right: Integers | int, bits: int) -> Integers:
-    """``(left * right) >> bits`` for factors of up to 2**36 and ``bits >= 18``: no number on the
-    way reaches 2**55."""
-    low = 18
-    upper: Integers = left * (right >> low) + ((left * (right & ((1 << low) - 1))) >> low)
-    return upper >> (bits - low)
-
-
-@lru_cache(maxsize=64)
-def _power_tables(epoch: int, shift: int) -> tuple[Integers, ...]:
-    """Tables of ``2**30 2**(shift * stride * k / epoch)`` for strides 1, 2**14, 2**28; one is
-    enough for a short epoch."""
-    tables, stride = [], 1
-    while stride < epoch:
-        count = min(_DIRECT, -(-epoch // stride))
-        fixed = 160
-        ratio = _EXACT.power(Decimal(2), _EXACT.divide(Decimal(shift * stride), Decimal(epoch)))
-        root, value, table = int(_EXACT.multiply(ratio, Decimal(1 << fixed))), 1 << fixed, []
-        for _ in range(count):
-            table.append((value + (1 << (fixed - _POWER_BITS - 1))) >> (fixed - _POWER_BITS))
-            value = value * root >> fixed
-        tables.append(np.array(table, dtype=np.int64))
-        stride *= _DIRECT
-    return tuple(tables) or (np.array([1 << _POWER_BITS], dtype=np.int64),)
 
 
 @dataclass(frozen=True)
@@ -337,14 +283,10 @@ class Memories:
         return response(tuple((each.epoch, each.shift) for each in self.memories), self._weights)
 
     def shift_bound(self, age: Integers | int, size: float = 1.0) -> Reals:
-        """A bound on the length of the noise that hides an input of this size (or a group of
-        inputs), from the ideal one.
-
-        Returns what must be added to the ideal length ``size * sqrt(c_0**2 + ... + c_age**2)``,
-        before division by ``shrink``, for the integers that run: the smaller of two bounds
-        (docs/gaussian.md). Infinite where neither closes, at ages beyond about 2**30 with
-        half-lives of that size and large weight.
-        """
+        """What the integers that run add to the ideal length of the noise that hides an input of
+        this size (or a group of inputs), ``size * sqrt(c_0**2 + ... + c_age**2)``, at most, before
+        division by ``shrink`` (docs/gaussian.md). Infinite where the bound does not close, at ages
+        beyond about 2**30 with half-lives of that size and large weight."""
         unit = 2.0**self.unit_bits
         floors = 1.0 + self.rows / 64.0
         if self.kept:
@@ -355,21 +297,15 @@ class Memories:
             smallest = float(memory.read(np.array([memory.epoch - 1]))[0]) - 1.0
             floors += largest * 2.0 ** -(memory.down + _ROUGH) * (1.0 + 2.0**-memory.dropped)
             read_error = max(read_error, 0.5 / smallest)
-        read_error = (read_error + 2.0**-27) * (1.0 + max(self._growth_errors, default=0.0))
-        kept = 1.0 - self._weight_error
+        growth_error = max(self._growth_errors)
+        read_error = (read_error + 2.0**-27) * (1.0 + growth_error)
         sums = np.asarray(self.response.readout(age)) * _SAFE
         reach = float(self.response.reach.sum()) * _SAFE
-        grown = (1.0 + reach) * max(self._growth_errors, default=0.0) * sums / kept
-        error = np.minimum(
-            _closed(
-                floors + read_error * unit * size * (1.0 + sums * self._weight_error / kept),
-                2.0 * read_error * sums / kept,
-            ),
-            _closed(
-                floors + read_error * unit * size * (1.0 + grown),
-                read_error * (reach + 2.0 * grown),
-            ),
-        )
+        grown = (1.0 + reach) * growth_error * sums / (1.0 - self._weight_error)
+        errors, share = floors + read_error * unit * size * (1.0 + grown), reach + 2.0 * grown
+        left = np.maximum(1.0 - read_error * share, 0.0)
+        with np.errstate(divide="ignore"):
+            error = errors / left * _SAFE
         added: Reals = 2.0 * error / unit * np.sqrt(np.asarray(age, dtype=np.float64) + 1.0) * _SAFE
         return added
 
@@ -453,11 +389,6 @@ class Memories:
         """One minus the relative amount that rounded weights can add to the noise that hides an
         input."""
         return (1.0 - self._weight_error) * (1.0 - 1e-12)
-
-
-def _closed(errors: Reals, share: Reals) -> Reals:
-    """The largest x with ``x <= errors + share * x``; infinite where there is none."""
-    return np.where(share < 1.0, errors / np.where(share < 1.0, 1.0 - share, 1.0) * _SAFE, math.inf)
 
 
 def resolved(weights: tuple[float, ...]) -> tuple[float, ...]:
