@@ -105,3 +105,10 @@ def test_the_loss_of_several_histories_is_rounded_up_once() -> None:
         "what is exact is not rounded"
     )
     assert math.isinf(fc.Designed(budgets=(math.inf, 1.0)).composed_loss(0, histories=2).epsilon)
+
+
+def test_budgets_at_their_bound_are_divided_too() -> None:
+    """The largest budgets are cut to 2**14: a factor alone would leave them there."""
+    whole = fc.Gradual(epsilon=2.0**-8, exponent=4.5)
+    assert max(whole.schedule.budgets) == 2.0**14
+    assert _fits(whole.for_sensitivity(2), whole, 2)
