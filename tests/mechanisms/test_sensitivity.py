@@ -109,6 +109,6 @@ def test_the_loss_of_several_histories_is_rounded_up_once() -> None:
 
 def test_budgets_at_their_bound_are_divided_too() -> None:
     """The largest budgets are cut to 2**14: a factor alone would leave them there."""
-    whole = fc.Gradual(epsilon=2.0**-8, exponent=4.5)
+    whole = fc.Gradual(epsilon=2.0**-8, exponent=6.0)
     assert max(whole.schedule.budgets) == 2.0**14
     assert _fits(whole.for_sensitivity(2), whole, 2)
