@@ -22,7 +22,7 @@ import polars as pl
 
 import fadecount as fc
 from fadecount.runs import run
-from fadecount.sources import SourceOptions, read_file
+from fadecount.sources import SourceOptions, read
 
 KEYS = tuple(f"key{number:04d}" for number in range(1000))
 OPTIONS = SourceOptions(tick=3600, time="time", key="key", keys=KEYS)
@@ -65,7 +65,7 @@ def with_polars(path: Path) -> int:
 
 def with_fadecount(path: Path) -> int:
     """Read, judge and group with fadecount."""
-    return sum(int(batch.counts.sum()) for batch in read_file(path, OPTIONS))
+    return int(read(path, OPTIONS).counts.sum())
 
 
 def with_run(path: Path) -> int:
@@ -81,11 +81,10 @@ def with_run(path: Path) -> int:
 def peak_megabytes(path: Path) -> float:
     """The peak memory of a process that reads the file with fadecount, as Linux accounts for it."""
     program = (  # not getrusage: its peak is inherited from the process that starts this one
-        "import sys; from fadecount.sources import SourceOptions, read_file\nkeys ="
-        " tuple(f'key{n:04d}' for n in range(1000))\nfor _ in read_file(sys.argv[1],"
-        " SourceOptions(tick=3600, time='time', key='key', keys=keys)):"
-        " pass\nprint(next(line for line in open('/proc/self/status') if"
-        " line.startswith('VmHWM')).split()[1])"
+        "import sys; from fadecount.sources import SourceOptions, read\nkeys ="
+        " tuple(f'key{n:04d}' for n in range(1000))\nread(sys.argv[1],"
+        " SourceOptions(tick=3600, time='time', key='key', keys=keys))\nprint(next(line for line in"
+        " open('/proc/self/status') if line.startswith('VmHWM')).split()[1])"
     )
     answer = subprocess.run(
         [sys.executable, "-c", program, str(path)], check=True, capture_output=True, text=True

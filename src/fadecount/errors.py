@@ -22,15 +22,6 @@ class InputError(FadecountError, ValueError):
     protects."""
 
 
-class BadRowError(InputError):
-    """A row of a source cannot be counted: ``number`` says which line or row. The message never
-    shows what it says."""
-
-    def __init__(self, message: str, *, number: int) -> None:
-        super().__init__(message)
-        self.number = number
-
-
 class MissingExtraError(FadecountError, ImportError):
     """A package that is not installed is needed; the message names the extra that brings it."""
 

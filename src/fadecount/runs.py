@@ -21,7 +21,7 @@ from dataclasses import replace
 from datetime import datetime
 from functools import cached_property
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, BinaryIO, TypeAlias, cast
+from typing import TYPE_CHECKING, BinaryIO, cast
 from zoneinfo import ZoneInfo
 
 import numpy as np
@@ -34,19 +34,18 @@ from fadecount.mechanisms import Blocks, Discovery, Mechanism, PlannedUnit
 from fadecount.noise import unpredictable
 from fadecount.rounding import shown_loss
 from fadecount.sources import (
+    Earlier,
     Gate,
+    History,
     LiveReading,
-    Reading,
     SourceOptions,
     SourceReport,
-    TickBatch,
+    check_source,
     live,
-    read_file,
-    read_frame,
-    read_history,
-    require_file,
+    read,
 )
-from fadecount.sources.files import Earlier
+from fadecount.sources.files import paths_of, require_file
+from fadecount.sources.live import LiveRow
 from fadecount.streams.calendar import BlockCalendar, calendar_of
 from fadecount.streams.description import ONLY_KEY, Description, checked_keys
 from fadecount.streams.discovery import Counts, HiddenKeys
@@ -57,18 +56,11 @@ from fadecount.streams.groups import NO_GROUP, Group, GroupLoss
 from fadecount.streams.published import Published
 
 if TYPE_CHECKING:
-    import pandas
-    import polars
-
+    from fadecount.sources.files import Frame, Source
     from fadecount.streams import Reader, Store, Stream, Ticks
-    from fadecount.streams.inputs import Key, Noted
+    from fadecount.streams.inputs import Noted
     from fadecount.streams.status import Status
 
-    Source: TypeAlias = (
-        str | Path | Sequence[str | Path] | BinaryIO | polars.DataFrame | pandas.DataFrame
-    )
-Row = tuple[int, "Key", int, bytes]
-"""Tick, key (position, or text of a hidden one), amount, digest of the person."""
 CELLS = 1 << 17
 """Counts (ticks times keys) that a history releases at once."""
 LARGEST_DAY = 1 << 24
@@ -135,47 +127,62 @@ def run(
     depends on ``start``, ``until`` and the clock only, wherever these are given. The read position
     of a followed file is stored together with the events read so far.
     """
-    live, framed = follow or options.time is None, hasattr(source, "columns")
-    ticks, path = options.ticks, Path(source) if isinstance(source, str | Path) else None
-    several = not framed and isinstance(source, Sequence) and path is None
-    if options.time is None and (follow or framed or several or path is not None):
+    live, paths = follow or options.time is None, paths_of(source)
+    framed = hasattr(source, "columns")
+    if options.time is None and (follow or framed or paths):
         raise ParameterError(
             "time must be given for everything but a pipe that is read live; it names the column of"
             " the time"
         )
-    if follow and framed:
-        raise ParameterError("follow must not be given with a data frame, which does not grow")
-    if follow and several:
-        raise ParameterError("follow must be given with one file; follow each as its own stream")
-    if path is not None and live:
-        require_file(path)
-        options = replace(options, format=options.format_of(path))
+    if follow and (framed or len(paths) > 1):
+        raise ParameterError("follow must be given with one file; a data frame does not grow")
     begin, end, over = _asked(options, start, until, clock)
     if not live:
-        _check_end(ticks, end, over)
-        _history(source, options)  # report missing options before a stream is created
+        _check_end(options.ticks, end, over)
+        check_source(source, options)  # before a stream is created
     elif gate is not None:
         raise ParameterError("gate must be left out for a live source, whose end is not known")
-    begins = over if live and begin is None else begin
+    elif paths:
+        require_file(paths[0])
+        options = replace(options, format=options.format_of(paths[0]))
     if isinstance(discovery, Discovery):
         discovery = HiddenKeys(discovery=discovery, other=options.other)
     if discovery is not None and not options.discover:
         raise ParameterError("discover must be given in the options with a discovery")
-    stream = _stream(
-        options,
-        mechanism,
-        store,
-        name,
-        begins,
-        group,
-        planned,
-        discovery,
-    )
+    keys = tuple(options.keys) if options.key is not None else (ONLY_KEY,)
+    begins, unit = over if live and begin is None else begin, options.unit
+    stream: RunStream
+    if store is not None:
+        opened = store.open_or_create(
+            name,
+            tick=options.ticks,
+            mechanism=mechanism,
+            keys=keys,
+            unit=unit,
+            group=group,
+            start_tick=begins,
+            planned=planned,
+            hidden=discovery,
+        )
+        stream = StoredStream(opened, store.reader())
+    else:
+        if group is not None:
+            raise ParameterError("store must be given with a group; without one nothing is kept")
+        if mechanism is None:
+            raise ParameterError("mechanism must be given; such as fadecount.Gradual(epsilon=0.1)")
+        description = Description(
+            name=name,
+            mechanism=unit.scaled(mechanism, planned),
+            ticks=options.ticks,
+            unit=unit,
+            hidden=discovery,
+        )
+        stream = MemoryStream(description, checked_keys(keys, none=options.discover), begins)
     _check_hidden(options, stream.description.hidden)
-    _check_start(ticks, begin, stream.first_tick)
+    _check_start(options.ticks, begin, stream.first_tick)
     if live:
         options = replace(options, first_tick=stream.first_tick, end_tick=end)
-        lines = cast("str | Path | BinaryIO", source)
+        lines = cast("str | Path | BinaryIO", paths[0] if paths else source)
         return _LiveRun(lines, options, stream, clock, finish=finish)
     options = replace(
         options,
@@ -183,8 +190,7 @@ def run(
         late_from=stream.first_tick,
         end_tick=over if end is None else end,
     )
-    reading = _history(source, options, stream.earlier())
-    return _HistoryRun(reading, options, stream, gate or Gate(), last_event_ends=end is None)
+    return _HistoryRun(source, options, stream, gate or Gate(), last_event_ends=end is None)
 
 
 def check(
@@ -214,17 +220,14 @@ def check(
         late_from=None if status is None else status.first_tick,
         end_tick=over if end is None else end,
     )
-    reading = _history(source, options)
-    events, gate = _event_ticks(_joined(reading), reading), gate or Gate()
-    released: range | None = None
+    history, continues = read(source, options), status is not None and status.steps > 0
     try:
-        gate.check_rows(reading.report)
-        released = _released(events, options, last_event_ends=end is None)
-        if status is not None and status.steps:
-            _check_gap(gate, options, events, released)
+        released = _released(
+            history, options, gate or Gate(), last_event_ends=end is None, continues=continues
+        )
     except (InputError, ClockError) as error:
-        return reading.report, None, str(error)
-    return reading.report, released, None
+        return history.report, None, str(error)
+    return history.report, released, None
 
 
 def _asked(
@@ -255,32 +258,17 @@ def _check_end(ticks: Ticks, end: int | None, over: int) -> None:
         raise bad_parameter("until", ticks.shown(end), bound, remedy)
 
 
-def _joined(reading: Reading[TickBatch]) -> TickBatch:
-    """Everything is read before anything is released: a source that fails in the middle releases
-    nothing."""
-    batches = list(reading) or [TickBatch(*np.empty((3, 0), dtype=np.int64))]
-    return TickBatch(
-        *(
-            np.concatenate([getattr(batch, name) for batch in batches])
-            for name in ("ticks", "keys", "counts")
-        )
-    )
-
-
-def _event_ticks(counts: TickBatch, reading: Reading[TickBatch]) -> list[int]:
-    """The ticks of the first and the last event, also of hidden keys; empty without events."""
-    hidden = () if reading.people is None else reading.people.hidden_ticks
-    return sorted([*counts.ticks[[0, -1]].tolist(), *hidden] if len(counts) else hidden)
-
-
-def _released(ticks: list[int], options: SourceOptions, *, last_event_ends: bool) -> range | None:
+def _released(
+    history: History, options: SourceOptions, gate: Gate, *, last_event_ends: bool, continues: bool
+) -> range | None:
     """The ticks to release: from the first wanted one or, if there is none, that of the first
-    event."""
-    first, end = options.first_tick, options.end_tick
+    event. A history that the gate refuses releases nothing."""
+    gate.check_rows(history.report)
+    first, end, last = options.first_tick, options.end_tick, history.last_tick
     if last_event_ends:
-        end = ticks[-1] + 1 if ticks else None
-    if first is None and ticks:
-        first = ticks[0]
+        end = None if last is None else last + 1
+    if first is None:
+        first = history.first_tick
     if first is None or end is None:
         return None
     if end - first > LARGEST_RANGE:
@@ -288,16 +276,10 @@ def _released(ticks: list[int], options: SourceOptions, *, last_event_ends: bool
             f"range must be at most {LARGEST_RANGE:,} ticks, got {end - first:,}; check the"
             " times, or say where it ends"
         )
+    if continues and end > first:
+        event = end if history.first_tick is None else history.first_tick
+        gate.check_gap(options.ticks, first, event)
     return range(first, end)
-
-
-def _check_gap(
-    gate: Gate, options: SourceOptions, ticks: list[int], released: range | None
-) -> None:
-    """Refuse to release a day of nothing between what is published and the first event."""
-    if released:
-        first = ticks[0] if ticks else released.stop
-        gate.check_gap(options.ticks, released.start, first)
 
 
 def _check_hidden(options: SourceOptions, hidden: HiddenKeys | None) -> None:
@@ -312,44 +294,8 @@ def _check_hidden(options: SourceOptions, hidden: HiddenKeys | None) -> None:
         raise bad_parameter("other", options.other, bound, "its loss counts on it")
 
 
-def _stream(
-    options: SourceOptions,
-    mechanism: Mechanism | None,
-    store: Store | None,
-    name: str,
-    start_tick: int | None,
-    group: Group | None,
-    planned: PlannedUnit | None,
-    hidden: HiddenKeys | None,
-) -> RunStream:
-    """The stream of the store, created if it is new; or one that is kept nowhere."""
-    ticks, unit, keys = options.ticks, options.unit, tuple(options.keys)
-    if not keys and not options.discover:
-        keys = (ONLY_KEY,)
-    if store is not None:
-        opened = store.open_or_create(
-            name,
-            tick=ticks,
-            mechanism=mechanism,
-            keys=keys,
-            unit=unit,
-            group=group,
-            start_tick=start_tick,
-            planned=planned,
-            hidden=hidden,
-        )
-        return StoredStream(opened, store.reader())
-    if group is not None:
-        raise ParameterError("store must be given with a group; without one nothing is kept")
-    if mechanism is None:
-        raise ParameterError("mechanism must be given; such as fadecount.Gradual(epsilon=0.1)")
-    mechanism = unit.scaled(mechanism, planned)
-    description = Description(name=name, mechanism=mechanism, ticks=ticks, unit=unit, hidden=hidden)
-    return MemoryStream(description, checked_keys(keys, none=options.discover), start_tick)
-
-
 def count(
-    frame: polars.DataFrame | pandas.DataFrame,
+    frame: Frame,
     options: SourceOptions,
     *,
     per: str | None = None,
@@ -360,7 +306,7 @@ def count(
     until: datetime | None = None,
     gate: Gate | None = None,
     discovery: Discovery | HiddenKeys | None = None,
-) -> polars.DataFrame | pandas.DataFrame:
+) -> Frame:
     """A data frame of events (polars or pandas) in, a data frame of figures out, one row for each
     slot of the length ``per`` and key: start, end, key, value, low, high, status, partial,
     published. For notebooks. See :func:`fadecount.streams.export.published_tables` for the default.
@@ -392,8 +338,7 @@ def count(
     under_way.check_per(per)
     for _ in under_way:
         pass
-    frame = published_frame(under_way.published, per=per)
-    return cast("polars.DataFrame | pandas.DataFrame", frame)
+    return cast("Frame", published_frame(under_way.published, per=per))
 
 
 class MemoryStream:
@@ -443,7 +388,7 @@ class MemoryStream:
     def position(self, _source: str) -> None:
         """How far earlier runs have read a source: they have read nothing."""
 
-    def add(self, rows: Sequence[Row], _source: str, _position: bytes) -> int:
+    def add(self, rows: Sequence[LiveRow], _source: str, _position: bytes) -> int:
         """Count rows in the open tick, and return how many count: the others are beyond the cap of
         their person."""
         unit, hidden = self.description.unit, self.description.hidden
@@ -548,7 +493,7 @@ class StoredStream:
         """How far earlier runs have read a source, as :meth:`add` was told."""
         return self._stream.position(source)
 
-    def add(self, rows: Sequence[Row], source: str, position: bytes) -> int:
+    def add(self, rows: Sequence[LiveRow], source: str, position: bytes) -> int:
         """Count rows in the open tick, together with how far their source has been read. Return
         how many count: the others are beyond the cap of their person."""
         from fadecount.streams import Batch, ReadPosition
@@ -596,18 +541,16 @@ class Run(Iterator[Closed]):
     shows_range = False
     """Whether the first or last released tick reveals when the first or last event happened."""
 
-    _reading: Reading[Any]
-
     def __init__(self, options: SourceOptions, stream: RunStream) -> None:
         self.options, self.stream = options, stream
         self._releases = self._published()
         self._stopped = False
 
     @property
+    @abstractmethod
     def report(self) -> SourceReport:
         """How many rows were read and left out so far. It is exact, so it is for the owner of the
         events only."""
-        return self._reading.report
 
     @property
     def ticks_expected(self) -> int | None:
@@ -680,7 +623,7 @@ class _HistoryRun(Run):
 
     def __init__(
         self,
-        reading: Reading[TickBatch],
+        source: Source,
         options: SourceOptions,
         stream: RunStream,
         gate: Gate,
@@ -688,35 +631,40 @@ class _HistoryRun(Run):
         last_event_ends: bool,
     ) -> None:
         super().__init__(options, stream)
-        self._reading, self._gate, self._last_event_ends = reading, gate, last_event_ends
+        self._source, self._gate, self._last_event_ends = source, gate, last_event_ends
+        self._earlier = stream.earlier()
         self.shows_range = options.first_tick is None or last_event_ends
 
     @cached_property
-    def _counts(self) -> TickBatch:
-        counts = _joined(self._reading)
-        self._gate.check_rows(self.report)
-        return counts
+    def _history(self) -> History:
+        """Everything is read before anything is released: a source that fails in the middle
+        releases nothing."""
+        return read(self._source, self.options, earlier=self._earlier)
+
+    @property
+    def report(self) -> SourceReport:
+        return self._history.report
 
     @cached_property
     def _range(self) -> range | None:
-        options = replace(self.options, first_tick=self.stream.open_tick)
-        events = _event_ticks(self._counts, self._reading)
-        released = _released(events, options, last_event_ends=self._last_event_ends)
-        if self.stream.loss.steps:
-            _check_gap(self._gate, options, events, released)
-        return released
+        return _released(
+            self._history,
+            self.options,
+            self._gate,
+            last_event_ends=self._last_event_ends,
+            continues=self.stream.loss.steps > 0,
+        )
 
     def _published(self) -> Iterator[Closed]:
         """The ticks in transactions that do not depend on where the events are."""
-        events, width = self._counts, len(self.stream.keys)
-        for part in self._parts(self._range or range(0), width):
+        wanted, history, width = self._range or range(0), self._history, len(self.stream.keys)
+        for part in self._parts(wanted, width):
             begin, end = part.start, part.stop
             rows = np.zeros((len(part), width), dtype=np.int64)
-            low, high = np.searchsorted(events.ticks, [begin, end])
-            place = (events.ticks[low:high] - begin, events.keys[low:high])
-            add_up(rows, place, events.counts[low:high])
-            people = self._reading.people
-            hidden = None if people is None else people.hidden_in(begin)
+            low, high = np.searchsorted(history.ticks, [begin, end])
+            place = (history.ticks[low:high] - begin, history.keys[low:high])
+            add_up(rows, place, history.counts[low:high])
+            hidden = history.hidden(begin)
             yield from self.stream.release(begin, rows, self._persons_of(part), hidden)
             if self._stopped:
                 return
@@ -743,10 +691,12 @@ class _HistoryRun(Run):
     def _persons_of(self, part: range) -> Mapping[Noted, int] | None:
         """What of persons the part of a day holds, if the day stays open; None where the unit is no
         day. With it, the part is one transaction."""
-        people, block_of = self._reading.people, self.stream.description.block_of
-        if self.options.person_per == "tick" or people is None:
+        block_of = self.stream.description.block_of
+        if self.options.person_per == "tick" or self.options.person is None:
             return None
-        return people.in_day(part[-1]) if block_of(part[-1]) == block_of(part.stop) else {}
+        if block_of(part[-1]) != block_of(part.stop):
+            return {}
+        return self._history.persons(part[-1])
 
 
 class _LiveRun(Run):
@@ -769,7 +719,7 @@ class _LiveRun(Run):
         self._clock, self._finish = clock, finish
         path = Path(source) if isinstance(source, str | Path) else None
         self._source = "-" if path is None else str(path.resolve())
-        self._waiting: dict[int, list[Row]] = {}
+        self._waiting: dict[int, list[LiveRow]] = {}
         self._unstored = False
         self._position = self._restore()
         self._file = None if path is None else live.GrowingFile(path, options, self._position)
@@ -782,6 +732,10 @@ class _LiveRun(Run):
             person_key=stream.person_key,
             source="standard input" if path is None else self._source,
         )
+
+    @property
+    def report(self) -> SourceReport:
+        return self._reading.report
 
     def _published(self) -> Iterator[Closed]:
         try:
@@ -871,16 +825,6 @@ def _calendar(description: Description, first_tick: int, steps: int) -> BlockCal
     if not isinstance(mechanism, Blocks):
         return None
     return calendar_of(mechanism, description.ticks, first_tick, None).reaching(steps)
-
-
-def _history(
-    source: Source, options: SourceOptions, earlier: Earlier | None = None
-) -> Reading[TickBatch]:
-    if isinstance(source, str | Path | Sequence):
-        return read_file(source, options, earlier=earlier)
-    if hasattr(source, "columns"):
-        return read_frame(source, options, earlier=earlier)
-    return read_history(source, options, earlier=earlier)
 
 
 def _seconds(moment: datetime, zone: str) -> float:

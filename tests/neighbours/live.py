@@ -21,7 +21,6 @@ import fadecount as fc
 from fadecount.errors import FadecountError
 from fadecount.runs import run
 from fadecount.sources import SourceOptions, live
-from fadecount.sources.rows import Reason, numbered_lines
 from fadecount.streams import FileFence, SQLiteStore
 from tests.neighbours.figures import blocks_for, seen, shape_of
 from tests.neighbours.files import as_csv, as_jsonl
@@ -85,14 +84,14 @@ class SimulatedQueue:
     def __init__(self, simulation: Simulation) -> None:
         self._simulation = simulation
         self.reading: live.LiveReading | None = None
-        self._lines: Iterator[tuple[int, bytes | Reason]] | None = None
+        self._arriving: Iterator[object] | None = None
 
     def get(self, timeout: float) -> object:
         simulation, reading = self._simulation, self.reading
         assert reading is not None
         stream = reading._stream
-        if self._lines is None:
-            self._lines = numbered_lines(stream, reading._options.max_line_bytes)
+        if self._arriving is None:
+            self._arriving = reading._arriving()
         end = min(simulation.now + timeout, simulation.killed_at)
         while not _readable(simulation, stream):
             if simulation.next_arrival() <= end:
@@ -102,8 +101,7 @@ class SimulatedQueue:
                 if simulation.now >= simulation.killed_at:
                     raise Killed
                 raise queue.Empty
-        _, line = next(self._lines)
-        return live._Arrival(line, reading._clock(), getattr(stream, "position", 0))
+        return next(self._arriving)
 
 
 def _readable(simulation: Simulation, stream: object) -> bool:

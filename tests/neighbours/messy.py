@@ -9,7 +9,8 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from unittest.mock import patch
 
-from fadecount.sources import SourceOptions, SourceReport, files, frames, read_file
+from fadecount.sources import SourceOptions, SourceReport, columns, files
+from fadecount.sources import read as read_source
 
 OPTIONS = SourceOptions(
     tick=3600,
@@ -142,15 +143,10 @@ def read(
 ) -> tuple[Counter[tuple[int, int]], SourceReport]:
     """What a file with these bytes counts."""
     path.write_bytes(data)
-    counts: Counter[tuple[int, int]] = Counter()
     with patch.object(files, "SMALL_BYTES", -1 if fast else 1 << 60):
-        reading = read_file(path, options)
-        for batch in reading:
-            for tick, key, count in zip(
-                batch.ticks.tolist(), batch.keys.tolist(), batch.counts.tolist(), strict=True
-            ):
-                counts[tick, key] += count
-    return counts, reading.report
+        found = read_source(path, options)
+    places = zip(found.ticks.tolist(), found.keys.tolist(), strict=True)
+    return Counter(dict(zip(places, found.counts.tolist(), strict=True))), found.report
 
 
 def violations(seed: int, path: Path, *, block_bytes: int = 256) -> tuple[list[str], bool]:
@@ -160,7 +156,7 @@ def violations(seed: int, path: Path, *, block_bytes: int = 256) -> tuple[list[s
     Blocks are tiny, so that lines stand at their beginnings, across them and at their ends.
     """
     made, found = pair(seed), []
-    with patch.object(frames, "BLOCK_BYTES", block_bytes):
+    with patch.object(columns, "BLOCK_BYTES", block_bytes):
         read_by = {
             fast: [
                 read(path, data, made.options, fast=fast)

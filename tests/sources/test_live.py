@@ -13,7 +13,7 @@ from typing import Any
 import pytest
 
 from fadecount.errors import InputError, ParameterError
-from fadecount.sources import GrowingFile, LiveBatch, LiveReading, Reading, Reason, SourceOptions
+from fadecount.sources import GrowingFile, LiveReading, Reason, SourceOptions
 
 NOON = 1_700_000_000 // 60 * 60
 FIRST = NOON // 60
@@ -40,12 +40,12 @@ class Pipe(io.RawIOBase):
 
 def reading_of(
     lines: Iterable[tuple[float, str]], chosen: SourceOptions, **more: Any
-) -> Reading[LiveBatch]:
+) -> LiveReading:
     pipe = Pipe(lines)
     return LiveReading(pipe, chosen, clock=pipe.clock, **more)
 
 
-def totals(reading: Reading[LiveBatch]) -> dict[tuple[int, int | str], int]:
+def totals(reading: LiveReading) -> dict[tuple[int, int | str], int]:
     sums: dict[tuple[int, int | str], int] = {}
     last = -1
     for batch in reading:

@@ -8,7 +8,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from fadecount.sources import SourceOptions
-from fadecount.sources.rows import EARLIEST, LATEST
+from fadecount.sources.times import EARLIEST, LATEST
 from fadecount.streams.ticks import Ticks
 
 

@@ -10,11 +10,12 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from fadecount.sources.options import SourceOptions, TimeUnit
-from fadecount.sources.rows import time_reader
+from fadecount.sources.times import NO_TIME, time_reader
 
 
 def read(text: str, unit: TimeUnit = "auto", zone: str = "UTC") -> int | None:
-    return time_reader(SourceOptions(tick=60, time="t", time_unit=unit, zone=zone))(text)
+    seconds = time_reader(unit, zone)(text)
+    return None if seconds == NO_TIME else seconds
 
 
 MOMENTS = st.datetimes(min_value=datetime(1000, 1, 2), max_value=datetime(9986, 12, 30))
@@ -59,7 +60,7 @@ SPELLINGS = [
 def test_columns_of_times_are_read_like_single_ones(zone: str, kind: str) -> None:
     """One spelling in a column decides nothing about the others."""
     polars = pytest.importorskip("polars")
-    from fadecount.sources.frames import seconds_of_texts
+    from fadecount.sources.columns import Columns
 
     options = SourceOptions(tick=1, time="t", zone=zone)
     texts = [*SPELLINGS, "2026-03-29", "1999-12-31 23:59", *NO_TIMES]
@@ -67,8 +68,8 @@ def test_columns_of_times_are_read_like_single_ones(zone: str, kind: str) -> Non
         texts = [text for text in texts if text.endswith("Z")]
     columns = [[text] for text in texts] if kind == "each" else [texts]
     for column in columns:
-        found = seconds_of_texts(polars.Series(column, dtype=polars.String), options).to_list()
-        assert found == [read(text, zone=zone) for text in column]
+        found = Columns(options).seconds_of_texts(polars.Series(column, dtype=polars.String))
+        assert found.tolist() == [time_reader("auto", zone)(text) for text in column]
 
 
 def test_other_spellings() -> None:

@@ -5,14 +5,17 @@ from __future__ import annotations
 import gzip
 from collections import Counter
 from datetime import UTC, datetime
+from functools import partial
 from itertools import product
 from pathlib import Path
 
 import pytest
 
 from fadecount.errors import InputError
-from fadecount.sources import Reason, SourceOptions, read_file
-from fadecount.sources.visits import AGENTS, log_parser, page_of, visitor_of
+from fadecount.sources import Reason, SourceOptions, read
+from fadecount.sources.rows import log_row
+from fadecount.sources.visits import AGENTS, page_of, visitor_of
+from tests.sources.test_files import rows_of
 
 FIREFOX = "Mozilla/5.0 (X11; Linux x86_64; rv:130.0) Gecko/20100101 Firefox/130.0"
 
@@ -89,7 +92,7 @@ def entry(
 
 
 @pytest.mark.parametrize(
-    ("line", "read"),
+    ("line", "texts"),
     [
         (entry(), ["2026-03-01T13:55:36+0100", "/about"]),
         (entry("GET / HTTP/2.0"), ["2026-03-01T13:55:36+0100", "/"]),
@@ -111,26 +114,26 @@ def entry(
         (entry().replace("[", ""), Reason.REQUEST),
     ],
 )
-def test_lines_of_an_access_log(line: str, read: list[str] | Reason) -> None:
-    assert log_parser(("time", "page"))(line.encode()) == read
+def test_lines_of_an_access_log(line: str, texts: list[str] | Reason) -> None:
+    assert log_row(line, ("time", "page")) == texts
 
 
 def test_the_common_format_tells_visitors_apart_by_address() -> None:
-    line = b'192.0.2.1 - - [01/Mar/2026:13:55:36 +0000] "GET / HTTP/1.0" 200 7'
-    other = line.replace(b".1 -", b".2 -")
-    parse = log_parser(("visitor", "time"))
-    assert parse(line) == parse(line + b" 0.003")
+    line = '192.0.2.1 - - [01/Mar/2026:13:55:36 +0000] "GET / HTTP/1.0" 200 7'
+    other = line.replace(".1 -", ".2 -")
+    parse = partial(log_row, columns=("visitor", "time"))
+    assert parse(line) == parse(line + " 0.003")
     assert parse(line) != parse(other)
     assert parse(line)[1] == "2026-03-01T13:55:36+0000"  # type: ignore[index]
 
 
 def test_a_long_line_is_read_quickly() -> None:
     for bad in (
-        b'1 "' + b'\\"' * 30_000,
-        b"[" * 60_000,
-        b'1 [01/Mar/2026:13:55:36 +0000] "' + b'" "' * 20_000,
+        '1 "' + '\\"' * 30_000,
+        "[" * 60_000,
+        '1 [01/Mar/2026:13:55:36 +0000] "' + '" "' * 20_000,
     ):
-        assert isinstance(log_parser(("page",))(bad), Reason)
+        assert isinstance(log_row(bad, ("page",)), Reason)
 
 
 def test_packed_logs_and_the_tag_count_alike(tmp_path: Path) -> None:
@@ -157,15 +160,12 @@ def test_packed_logs_and_the_tag_count_alike(tmp_path: Path) -> None:
         keys_per_person=3,
         person_per="1d",
     )
-    reading = read_file([tmp_path / "a.log.1.gz", tmp_path / "a.log"], options)
-    counted: Counter[tuple[int, str]] = Counter()
-    for batch in reading:
-        for tick, key, count in zip(batch.ticks, batch.keys, batch.counts, strict=True):
-            counted[int(tick), options.keys[key]] += int(count)
+    history = read([tmp_path / "a.log.1.gz", tmp_path / "a.log"], options)
+    counted = {(tick, options.keys[key]): count for tick, key, count in rows_of(history)}
     days = {day: options.ticks.at(datetime(2026, 3, day, tzinfo=UTC).timestamp()) for day in (1, 2)}
     seen = {(days[day], name, who) for day, page, who in requests if (name := names[page])}
     assert counted == Counter((tick, name) for tick, name, _ in seen)
-    assert reading.report.skipped == {Reason.VISIT: 12, Reason.REQUEST: 1}
+    assert history.report.skipped == {Reason.VISIT: 12, Reason.REQUEST: 1}
 
 
 def test_a_damaged_archive_is_refused(tmp_path: Path) -> None:
@@ -175,7 +175,7 @@ def test_a_damaged_archive_is_refused(tmp_path: Path) -> None:
         path.write_bytes(body)
         options = SourceOptions(tick="1d", format="log", time="time")
         with pytest.raises(InputError, match=r"is damaged: it cannot be unpacked"):
-            list(read_file(path, options))
+            read(path, options)
 
 
 def test_columns_of_a_log_are_named() -> None:

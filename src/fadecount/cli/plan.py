@@ -123,7 +123,7 @@ def _caps(arguments: argparse.Namespace, made: Plan, chosen: Option) -> Iterator
     if len(given) < 3 or arguments.tick is None:
         raise ParameterError("--sample, --person, --time and --tick must be given together")
     from fadecount.planning.published import widths
-    from fadecount.sources import SourceOptions, read_file
+    from fadecount.sources import SourceOptions, read
 
     person = made.request.person
     slot = person.per or "1d"
@@ -140,10 +140,7 @@ def _caps(arguments: argparse.Namespace, made: Plan, chosen: Option) -> Iterator
             person_per=slot,
         )
         with waiting("reading"):
-            reading = read_file(arguments.sample, options)
-            for _ in reading:
-                pass
-        report = reading.report
+            report = read(arguments.sample, options).report
         good, dropped = report.rows_read - report.rows_skipped, report.rows_dropped
         *slots, total = widths(chosen.mechanism.scaled(person.events / cap), made.request)
         day = next(

@@ -54,7 +54,7 @@ from fadecount.cli._options import (
 )
 from fadecount.cli._output import progress, waiting
 from fadecount.durations import parse_time
-from fadecount.errors import InputError, ParameterError, bad_parameter
+from fadecount.errors import ParameterError, bad_parameter
 
 if TYPE_CHECKING:
     from fadecount.runs import Run
@@ -182,7 +182,7 @@ def _gate(arguments: argparse.Namespace) -> Gate | None:
 def _check(arguments: argparse.Namespace, options: SourceOptions) -> int:
     """Say what a run would do. The store, if there is one, is only read."""
     from fadecount import runs
-    from fadecount.sources import check_file
+    from fadecount.sources import first_bad_row
 
     if arguments.input == "-" or arguments.follow:
         raise ParameterError("--check must be given with a file; a pipe can be read once only")
@@ -198,10 +198,8 @@ def _check(arguments: argparse.Namespace, options: SourceOptions) -> int:
     for line in (*report.lines(), *(report.consequences(options.unit) if counts else ())):
         print(line)
     for file in arguments.inputs:
-        try:
-            check_file(file, options)
-        except InputError as error:
-            print(error)
+        if (bad := first_bad_row(file, options)) is not None:
+            print(bad)
     if refusal is not None:
         _say(f"a run would be refused: {refusal}")
         return 1

@@ -1,41 +1,32 @@
 """Events from files and pipes, as counts per tick and key.
 
 How the modules fit together: ``rows`` (a line of bytes to an event, or the reason why there is
-none) → ``files`` (a file or pipe, standard library), ``frames`` (a file or data frame, polars) or
-``live`` (a pipe as it comes). The rules about rows are stated once; which reader reads a line
-never changes what is read.
+none; the rules about cells) → ``files`` (files and pipes row by row; standard library) or
+``columns`` (files and data frames; polars) → ``tally`` (which rows count, and their sums).
+``live`` reads a pipe as it comes. The rules are stated once; which reader reads a line never
+changes what is read.
 """
 
 from __future__ import annotations
 
-from fadecount.sources.files import (
-    Reading,
-    SourceReport,
-    TickBatch,
-    check_file,
-    read_file,
-    read_frame,
-    read_history,
-    require_file,
-)
-from fadecount.sources.gate import Gate
+from fadecount.sources.files import check_source, first_bad_row, read
 from fadecount.sources.live import GrowingFile, LiveBatch, LiveReading
 from fadecount.sources.options import SourceOptions
+from fadecount.sources.report import Gate, SourceReport
 from fadecount.sources.rows import Reason
+from fadecount.sources.tally import Earlier, History
 
 __all__ = [
+    "Earlier",
     "Gate",
     "GrowingFile",
+    "History",
     "LiveBatch",
     "LiveReading",
-    "Reading",
     "Reason",
     "SourceOptions",
     "SourceReport",
-    "TickBatch",
-    "check_file",
-    "read_file",
-    "read_frame",
-    "read_history",
-    "require_file",
+    "check_source",
+    "first_bad_row",
+    "read",
 ]

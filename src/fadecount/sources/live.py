@@ -17,17 +17,12 @@ from pathlib import Path
 from typing import BinaryIO
 
 from fadecount.errors import InputError, bad_parameter
-from fadecount.sources.files import (
-    Reading,
-    SourceReport,
-    line_format,
-    parser_for,
-    placed,
-    require_file,
-)
+from fadecount.noise import unpredictable
+from fadecount.sources.files import line_format, require_file
 from fadecount.sources.options import SourceOptions
-from fadecount.sources.rows import Event, Lines, Reason, RowJudge, numbered_lines
-from fadecount.streams.inputs import Key
+from fadecount.sources.report import SourceReport
+from fadecount.sources.rows import Event, Lines, Reason, RowJudge, Texts, numbered_lines, row_reader
+from fadecount.streams.inputs import Key, person_digest
 
 FLUSH_ROWS = 10_000
 LINES_WAITING = 10_000
@@ -36,20 +31,18 @@ AHEAD_SECONDS = 60
 """How far a time may be ahead of the clock, in addition to the grace: clocks of different machines
 differ a little."""
 
-
 LiveRow = tuple[int, Key, int, bytes]
+"""Tick, key (position, or text of a hidden one), amount, digest of the person."""
 
 
 @dataclass(frozen=True, slots=True, eq=False)
 class LiveBatch:
     """Some events, and how far time and reading have come.
 
-    Each row of ``rows`` is (tick, key, amount, digest of the person), where the key is the position
-    of a declared one, or the text of a hidden one; no tick is
-    before ``open_tick`` of the batch before. Where persons do not matter, the rows of one tick and
-    key are added up. Once the rows are stored, every tick before ``open_tick`` may be closed.
-    ``position`` is the number of bytes read so far: everything before it is in this batch or an
-    earlier one.
+    No tick of ``rows`` is before ``open_tick`` of the batch before. Where persons do not matter,
+    the rows of one tick and key are added up. Once the rows are stored, every tick before
+    ``open_tick`` may be closed. ``position`` is the number of bytes read so far: everything before
+    it is in this batch or an earlier one.
     """
 
     rows: list[LiveRow]
@@ -62,14 +55,15 @@ class LiveBatch:
 
 @dataclass(frozen=True, slots=True)
 class _Arrival:
-    """A line, the time at which it arrived, and the position after it."""
+    """The texts of a line (None: the header), the time at which it arrived, and the position after
+    it."""
 
-    line: bytes | Reason
+    texts: Texts | None
     now: float
     position: int
 
 
-class LiveReading(Reading[LiveBatch]):
+class LiveReading(Iterator[LiveBatch]):
     """The counts of events that arrive line by line; ``options.format`` must be given, CSV has a
     header.
 
@@ -104,22 +98,22 @@ class LiveReading(Reading[LiveBatch]):
         if options.unique is not None:
             remedy = "a live source forgets rows; send batches with ids to the service instead"
             raise bad_parameter("unique", options.unique, "left out for a live source", remedy)
-        super().__init__(self._read(), SourceReport())
+        self.report = SourceReport()
         self._stream, self._options, self._clock, self._source = stream, options, clock, source
-        self._judge = RowJudge(options, person_key)
+        self._judge = RowJudge(options)
+        self._person_key = person_key or unpredictable(32)
         self._arrivals: queue.Queue[_Arrival | Exception | None] = queue.Queue(LINES_WAITING)
         self._rows: list[LiveRow] = []
         self._open = open_tick
         self._position: int = getattr(stream, "position", 0)
         self._backlog = 0 if open_tick is None else backlog
+        self._batches = self._read()
+
+    def __next__(self) -> LiveBatch:
+        return next(self._batches)
 
     def _read(self) -> Iterator[LiveBatch]:
-        clock, options = self._clock, self._options
-        parse = (
-            None
-            if options.format == "csv"
-            else parser_for(line_format(options), iter(()), options, "")
-        )
+        clock = self._clock
         self._pass_to(clock())
         second = int(clock()) + 1  # ticks pass at whole seconds, whenever events arrive
         threading.Thread(target=self._listen, daemon=True).start()
@@ -134,43 +128,50 @@ class LiveReading(Reading[LiveBatch]):
                 continue
             if arrival is None or isinstance(arrival, Exception):
                 break
-            if parse is None:
-                parse = parser_for("csv", iter([(1, arrival.line)]), options, self._source)
-                # a file that holds its header alone has no backlog
-                self._position = max(self._position, arrival.position)
-                continue
-            if arrival.now >= second:
-                self._pass_to(int(arrival.now))
-                yield self._batch()
-                second = int(arrival.now) + 1
-            self.report.rows_read += 1
-            texts = arrival.line if isinstance(arrival.line, Reason) else parse(arrival.line)
-            event = texts if isinstance(texts, Reason) else self._judge(texts)
-            reason = event if isinstance(event, Reason) else self._add(event, arrival.now)
+            if arrival.texts is not None:
+                if arrival.now >= second:
+                    self._pass_to(int(arrival.now))
+                    yield self._batch()
+                    second = int(arrival.now) + 1
+                self.report.rows_read += 1
+                event = (
+                    self._judge(arrival.texts) if isinstance(arrival.texts, list) else arrival.texts
+                )
+                reason = event if isinstance(event, Reason) else self._add(event, arrival.now)
+                if reason is not None:
+                    self.report.skipped[reason] += 1
+            # also of a header: a file that holds it alone has no backlog
             self._position = max(self._position, arrival.position)
-            if reason is not None:
-                self.report.skipped[reason] += 1
             if len(self._rows) >= FLUSH_ROWS:
                 yield self._batch()
         self._backlog = 0
         self._pass_to(clock())
         yield self._batch()
+        if isinstance(arrival, InputError):
+            raise arrival
         if arrival is not None:
             # never its text: only the system's own words are sure to quote no row
             words = getattr(arrival, "strerror", None) or type(arrival).__name__
             raise InputError(f"{self._source} cannot be read: {words}")
 
     def _listen(self) -> None:
-        """Read in a thread of its own, so that ticks pass while it waits; each line gets its
-        arrival time."""
-        stream = self._stream
+        """Read in a thread of its own, so that ticks pass while it waits."""
         try:
-            for _, line in numbered_lines(stream, self._options.max_line_bytes):
-                self._arrivals.put(_Arrival(line, self._clock(), getattr(stream, "position", 0)))
+            for arrival in self._arriving():
+                self._arrivals.put(arrival)
             self._arrivals.put(None)
         except Exception as error:  # whatever it is, the reader must not wait for ever
-            closed = isinstance(error, ValueError) and getattr(stream, "closed", False)
+            closed = isinstance(error, ValueError) and getattr(self._stream, "closed", False)
             self._arrivals.put(None if closed else error)  # closed on our side: the caller ends it
+
+    def _arriving(self) -> Iterator[_Arrival]:
+        """The header, or what stands for it, and each line with its arrival time."""
+        stream, options = self._stream, self._options
+        lines = numbered_lines(stream, options.max_line_bytes)
+        read_row = row_reader(line_format(options), lines, options, self._source)
+        yield _Arrival(None, self._clock(), getattr(stream, "position", 0))
+        for _, line in lines:
+            yield _Arrival(read_row(line), self._clock(), getattr(stream, "position", 0))
 
     @property
     def _catching_up(self) -> bool:
@@ -197,16 +198,18 @@ class LiveReading(Reading[LiveBatch]):
             return Reason.FUTURE
         else:
             tick = options.ticks.at(event.seconds)
-        where = placed(tick, options)
-        if isinstance(where, Reason):
-            return where
+        if options.first_tick is not None and tick < options.first_tick:
+            return Reason.BEFORE
+        if options.end_tick is not None and tick >= options.end_tick:
+            return Reason.AFTER
         assert self._open is not None
         counted_in = max(tick, self._open, tick if self._catching_up else self._oldest(now))
         if counted_in > tick and options.late == "drop":
             return Reason.LATE
         amount = min(event.amount, options.max_amount)
         self.report.rows_cut += amount < event.amount
-        self._rows.append((counted_in, event.key, amount, event.person))
+        person = person_digest(event.person, self._person_key) if event.person else b""
+        self._rows.append((counted_in, event.key, amount, person))
         return None
 
     def _batch(self) -> LiveBatch:

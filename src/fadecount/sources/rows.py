@@ -2,29 +2,22 @@
 there is none.
 
 One row is one line, of CSV with a header or of JSON. Every reader judges rows by these rules, and
-each row by itself. Times have one grammar, stated as two patterns. ISO 8601: ``2026-03-01``,
-``2026-03-01T10:00``, a blank instead of T, seconds, up to nine decimals, then nothing, ``Z`` or an
-offset (``+01``, ``+0100``, ``+01:00``); years 1000 to 9986. Numbers are Unix times. With ``auto``
-the size of a number says its unit: each instant from 1973-03-03 to 2099-12-31 has one reading
-(10**8 to 4,102,444,799 are seconds, 1,000 times that milliseconds, 1,000,000 times that
-microseconds), and any other number is refused. Part seconds are cut off downward.
+each row by itself.
 """
 
 from __future__ import annotations
 
 import json
-import math
 import re
 from collections.abc import Callable, Iterator
-from datetime import date, datetime, timedelta
-from decimal import Decimal
 from enum import IntEnum
-from functools import lru_cache
+from functools import partial
 from typing import NamedTuple, NoReturn, Protocol, Self
-from zoneinfo import ZoneInfo
 
 from fadecount.errors import InputError
-from fadecount.sources.options import SourceOptions
+from fadecount.sources.options import Format, SourceOptions
+from fadecount.sources.times import NO_TIME, time_reader
+from fadecount.sources.visits import page_of, visitor_of
 from fadecount.streams.discovery import can_be_key
 
 
@@ -72,7 +65,8 @@ class Lines(Protocol):
     def readline(self, size: int = -1, /) -> bytes: ...
 
 
-LineParser = Callable[[bytes], "list[str] | Reason"]
+Texts = list[str] | Reason
+"""The texts of a row, in the order of ``options.columns``, or why it has none."""
 
 
 def numbered_lines(stream: Lines, max_bytes: int) -> Iterator[tuple[int, bytes | Reason]]:
@@ -135,23 +129,30 @@ def _field_pattern(separator: str) -> re.Pattern[str]:
     return re.compile(rf'(?:"([^"]*(?:""[^"]*)*)"|([^"{mark}]*))({mark}|\Z)')
 
 
-def csv_header(
-    line: bytes | Reason | None, options: SourceOptions, source: str
-) -> tuple[list[int], int]:
-    """The positions of the named columns in the header, and how many columns it has.
+class CsvRows:
+    """The rows of CSV lines under a header.
 
     Messages never repeat the header: for a file without one they would show its first row.
     """
-    if line is None:
-        raise InputError(f"{source} is empty; a CSV file begins with a header")
-    text = line if isinstance(line, Reason) else decoded(line)
-    names = None if isinstance(text, Reason) else split_fields(text, options.separator)
-    if names is None:
-        raise InputError(
-            f"{source}, line 1: the header cannot be read; a CSV file begins with the names of its"
-            " columns"
-        )
-    return column_places(names, options, source), len(names)
+
+    def __init__(self, header: bytes | Reason, options: SourceOptions, source: str) -> None:
+        text = header if isinstance(header, Reason) else decoded(header)
+        names = None if isinstance(text, Reason) else split_fields(text, options.separator)
+        if names is None:
+            raise InputError(
+                f"{source}, line 1: the header cannot be read; a CSV file begins with the names of"
+                " its columns"
+            )
+        self.width, self.places = len(names), column_places(names, options, source)
+        self._separator = options.separator
+
+    def __call__(self, text: str) -> Texts:
+        fields = split_fields(text, self._separator)
+        if fields is None:
+            return Reason.QUOTES
+        if len(fields) != self.width:
+            return Reason.FIELDS
+        return [fields[place] for place in self.places]
 
 
 def column_places(names: list[str], options: SourceOptions, source: str) -> list[int]:
@@ -166,226 +167,144 @@ def column_places(names: list[str], options: SourceOptions, source: str) -> list
     return [names.index(column) for column in options.columns]
 
 
-def csv_parser(places: list[int], width: int, separator: str) -> LineParser:
-    """A parser of CSV lines with ``width`` fields, of which those at ``places`` are wanted."""
-
-    def parse(line: bytes) -> list[str] | Reason:
-        text = decoded(line)
-        if isinstance(text, Reason):
-            return text
-        fields = split_fields(text, separator)
-        if fields is None:
-            return Reason.QUOTES
-        return [fields[place] for place in places] if len(fields) == width else Reason.FIELDS
-
-    return parse
-
-
-def json_parser(columns: tuple[str, ...]) -> LineParser:
-    """A parser of JSON objects, of which the members named ``columns`` are wanted. Numbers stay as
-    they are written."""
-    decode = json.JSONDecoder(parse_int=str, parse_float=str, parse_constant=_refuse).decode
-
-    def parse(line: bytes) -> list[str] | Reason:
-        text = decoded(line)
-        if isinstance(text, Reason):
-            return text
-        try:
-            row = decode(text)
-        except (ValueError, RecursionError):
-            return Reason.OBJECT
-        if not isinstance(row, dict):
-            return Reason.OBJECT
-        values = map(row.get, columns)
-        return [value if isinstance(value, str) else "" for value in values]
-
-    return parse
+def json_row(text: str, columns: tuple[str, ...]) -> Texts:
+    """The members of a JSON object that are named ``columns``. Numbers stay as they are written."""
+    try:
+        row = _DECODE(text)
+    except (ValueError, RecursionError):
+        return Reason.OBJECT
+    if not isinstance(row, dict):
+        return Reason.OBJECT
+    values = map(row.get, columns)
+    return [value if isinstance(value, str) else "" for value in values]
 
 
 def _refuse(_constant: str) -> NoReturn:
     raise ValueError("not JSON")
 
 
-ISO_PATTERN = (
-    r"^[1-9][0-9]{3}-(?:0[1-9]|1[0-2])-(?:0[1-9]|[12][0-9]|3[01])"
-    r"(?:[T ](?:[01][0-9]|2[0-3]):[0-5][0-9](?::[0-5][0-9](?:\.[0-9]{1,9})?)?"
-    r"(?:Z|[+-](?:[01][0-9]|2[0-3])(?::?[0-5][0-9])?)?)?$"
+_DECODE = json.JSONDecoder(parse_int=str, parse_float=str, parse_constant=_refuse).decode
+
+_QUOTED = r'"((?:[^"\\]|\\.)*)"'
+_REQUEST = re.compile(
+    r"(?P<address>\S+) [^\[]*\[(?P<day>\d\d)/(?P<month>[A-Z][a-z]{2})/(?P<year>\d{4})"
+    rf":(?P<clock>\d\d:\d\d:\d\d) (?P<offset>[+-]\d{{4}})\] {_QUOTED} (?P<status>\d{{3}}) \S+"
+    rf"(?: {_QUOTED} {_QUOTED})?(?: .*)?"
 )
-NUMBER_PATTERN = r"^-?[0-9]{1,17}(?:\.[0-9]+)?$"
-OFFSET_PATTERN = r"(?:Z|[+-][0-9]{2}(?::?[0-9]{2})?)$"
-EARLIEST = -30_610_224_000  # 1000-01-01
-LATEST = 252_990_000_000  # in the year 9986: room for every zone
-AUTO_EARLIEST = 100_000_000  # 1973-03-03
-AUTO_LATEST = 4_102_444_799  # 2099-12-31
-PER_SECOND = {"s": 1, "ms": 1_000, "us": 1_000_000}
-
-_iso = re.compile(ISO_PATTERN.removeprefix("^").removesuffix("$"))
-_number = re.compile(NUMBER_PATTERN.removeprefix("^").removesuffix("$"))
-_offset = re.compile(OFFSET_PATTERN)
-_EPOCH = datetime(1970, 1, 1)
-_EPOCH_DAY = _EPOCH.toordinal()
-ZONE_STEP = 900  # the rules of every zone since 1972 change at a quarter of an hour
+"""A line of an access log: common, or combined with the user agent at its end."""
+_MONTHS = ("Jan", "Feb", "Mar", "Apr", "May", "Jun", "Jul", "Aug", "Sep", "Oct", "Nov", "Dec")
+_FILE = re.compile(r"\.(?!html?$|php$)[^./]*$", re.IGNORECASE)
+"""The ending of what is not a page."""
 
 
-def number_text(value: float | Decimal) -> str | None:
-    """The text of a number in a cell: whole numbers have no decimals, others no exponent; NaN and
-    infinity are missing."""
-    if not math.isfinite(value):
-        return None
-    return str(int(value)) if value == value // 1 else format(Decimal(str(value)).normalize(), "f")
+def log_row(text: str, columns: tuple[str, ...]) -> Texts:
+    """Those of time, page and visitor of a line of an access log that are named ``columns``. Visits
+    are answers 200 to GET for a page: a path whose last part has no ending, or that of a page. A
+    page that is no printable text has an empty name. A log without user agents tells visitors apart
+    by their addresses, and holds programs too."""
+    found = _REQUEST.fullmatch(text)
+    if found is None or found["month"] not in _MONTHS:
+        return Reason.REQUEST
+    asked, _, agent = found.groups()[6], *found.groups()[-2:]
+    method, _, target = asked.partition(" ")
+    path = target.partition(" ")[0]
+    visitor = visitor_of(found["address"], "unknown" if agent is None else agent.strip("-"))
+    is_page = _FILE.search(re.split(r"[?#]", path, maxsplit=1)[0]) is None
+    if (method, found["status"]) != ("GET", "200") or visitor is None or not is_page:
+        return Reason.VISIT
+    month = _MONTHS.index(found["month"]) + 1
+    time = f"{found['year']}-{month:02}-{found['day']}T{found['clock']}{found['offset']}"
+    row = {"time": time, "page": page_of(path) or "", "visitor": visitor}
+    return [row[name] for name in columns]
 
 
-def time_reader(options: SourceOptions) -> Callable[[str], int | None]:
-    """A function from text to Unix seconds, or None where the text is not a time."""
-    unit, zone = options.time_unit, options.zone
+def row_reader(
+    kind: Format, lines: Iterator[tuple[int, bytes | Reason]], options: SourceOptions, source: str
+) -> Callable[[bytes | Reason], Texts]:
+    """A function from the lines that follow to the texts of rows; for CSV this takes the header
+    from ``lines``."""
+    parse: Callable[[str], Texts]
+    header = next(lines, None) if kind == "csv" else None
+    if header is not None:
+        parse = CsvRows(header[1], options, source)
+    else:  # an empty CSV file has no lines to parse
+        read = log_row if kind == "log" else json_row
+        parse = partial(read, columns=options.columns)
 
-    def read(text: str) -> int | None:
-        if unit in ("auto", "iso") and text[4:5] == "-":
-            seconds = read_iso(text, zone)
-        else:
-            seconds = None if unit == "iso" else _read_number(text, unit)
-        return seconds if seconds is not None and EARLIEST <= seconds <= LATEST else None
+    def texts(line: bytes | Reason) -> Texts:
+        text = line if isinstance(line, Reason) else decoded(line)
+        return text if isinstance(text, Reason) else parse(text)
 
-    return read
-
-
-@lru_cache(maxsize=65_536)
-def offset_at_local(local_step: int, zone: str) -> int:
-    """Seconds by which ``zone`` is ahead of UTC, at a local time in quarters of an hour since 1970.
-
-    Where the clock is set back, the hour that happens twice is taken the first time; an hour that
-    is left out is taken as if the clock had not been set forward yet.
-    """
-    if zone == "UTC":
-        return 0
-    offset = (
-        (_EPOCH + timedelta(seconds=local_step * ZONE_STEP))
-        .replace(tzinfo=ZoneInfo(zone))
-        .utcoffset()
-    )
-    assert offset is not None
-    return round(offset.total_seconds())
+    return texts
 
 
-@lru_cache(maxsize=4096)
-def _day(text: str) -> int | None:
-    try:
-        return date.fromisoformat(text).toordinal() - _EPOCH_DAY
-    except ValueError:  # the 30th of February
-        return None
-
-
-def read_iso(text: str, zone: str) -> int | None:
-    """Unix seconds of a time in ISO 8601; without an offset it is in ``zone``."""
-    if _iso.fullmatch(text) is None:
-        return None
-    day = _day(text[:10])
-    if day is None:
-        return None
-    local = day * 86_400
-    if len(text) > 10:
-        local += int(text[11:13]) * 3600 + int(text[14:16]) * 60
-        if text[16:17] == ":":
-            local += int(text[17:19])
-        offset = _offset.search(text, 16)
-        if offset is not None:
-            return local - offset_seconds(offset.group())
-    return local - offset_at_local(local // ZONE_STEP, zone)
-
-
-@lru_cache(maxsize=1024)
-def offset_seconds(text: str) -> int:
-    """``Z``, ``+01``, ``+0100`` or ``+01:00`` in seconds."""
-    if text == "Z":
-        return 0
-    digits = text[1:].replace(":", "").ljust(4, "0")
-    seconds = int(digits[:2]) * 3600 + int(digits[2:]) * 60
-    return -seconds if text[0] == "-" else seconds
-
-
-def _read_number(text: str, unit: str) -> int | None:
-    if _number.fullmatch(text) is None:
-        return None
-    whole, _, decimals = text.partition(".")
-    number = int(whole) - (text[0] == "-" and decimals.strip("0") != "")
-    if unit != "auto":
-        return number // PER_SECOND[unit]
-    for per_second in PER_SECOND.values():
-        if AUTO_EARLIEST * per_second <= number < (AUTO_LATEST + 1) * per_second:
-            return number // per_second
-    return None
-
-
-WHOLE_PATTERN = r"^([0-9]{1,18})(?:\.0{1,9})?$"
-NEGATIVE_PATTERN = r"^-[0-9]{1,18}(?:\.[0-9]{1,9})?$"
-_whole = re.compile(WHOLE_PATTERN.removeprefix("^").removesuffix("$"))
-_negative = re.compile(NEGATIVE_PATTERN.removeprefix("^").removesuffix("$"))
+_WHOLE = re.compile(r"([0-9]{1,18})(?:\.0{1,9})?")
+_NEGATIVE = re.compile(r"-[0-9]{1,18}(?:\.[0-9]{1,9})?")
 
 
 class Event(NamedTuple):
     """One good row: Unix seconds (0 without a time column), index of the key (or the text of a
-    hidden one), amount, a digest of the person, and its own id."""
+    hidden one), amount, person, and its own id."""
 
     seconds: int
     key: int | str
     amount: int
-    person: bytes
-    id: str = ""
+    person: str
+    id: str
+
+
+class Rules:
+    """What single cells mean: numbers from 0 on, or minus the :class:`Reason` why they mean
+    nothing; for times see :func:`time_reader`."""
+
+    def __init__(self, options: SourceOptions) -> None:
+        self.time = time_reader(options.time_unit, options.zone)
+        self._keys = {key: index for index, key in enumerate(options.keys)}
+        self._discover = options.discover
+        self._other = -int(Reason.KEY)
+        if options.other is not None and not options.discover:
+            self._other = self._keys[options.other]
+
+    def key(self, text: str) -> int:
+        """The index of a declared key; behind them that of all hidden ones."""
+        index = self._keys.get(text)
+        if index is not None:
+            return index
+        return len(self._keys) if self._discover and can_be_key(text) else self._other
+
+    def amount(self, text: str) -> int:
+        """A whole number from 0 on (``3`` or ``3.0``)."""
+        whole = _WHOLE.fullmatch(text)
+        if whole is None:
+            return -int(Reason.NEGATIVE if _NEGATIVE.fullmatch(text) else Reason.AMOUNT)
+        return int(whole[1])
 
 
 class RowJudge:
     """Judges the texts of a row, given in the order of ``options.columns``. Keeps nothing between
     rows."""
 
-    def __init__(self, options: SourceOptions, person_key: bytes | None = None) -> None:
-        self._options = options
-        self._read_time = time_reader(options)
-        self._key_index = {key: index for index, key in enumerate(options.keys)}
-        self._other = None if options.other is None else self._key_index[options.other]
-        if options.person is not None:
-            from fadecount.noise import unpredictable
-            from fadecount.streams.inputs import person_digest
-
-            self._digest, self._person_key = person_digest, person_key or unpredictable(32)
-        columns = options.columns
-        self._at = {name: columns.index(name) for name in columns}
+    def __init__(self, options: SourceOptions) -> None:
+        self._rules = Rules(options)
+        columns = (options.time, options.key, options.amount, options.person, options.unique)
+        places = [None if name is None else options.columns.index(name) for name in columns]
+        self._time, self._key, self._amount, self._person, self._id = places
+        self._hidden = len(options.keys) if options.discover else None
 
     def __call__(self, texts: list[str]) -> Event | Reason:
-        options, at = self._options, self._at
-        seconds: int | None = 0
-        if options.time is not None:
-            seconds = self._read_time(texts[at[options.time]])
-            if seconds is None:
-                return Reason.TIME
-        key: int | str | None = 0
-        if options.key is not None:
-            text = texts[at[options.key]]
-            key = self._key_index.get(text)
-            if key is None:
-                key = (text if can_be_key(text) else None) if options.discover else self._other
-            if key is None:
-                return Reason.KEY
-        amount: int | Reason = 1
-        if options.amount is not None:
-            amount = read_amount(texts[at[options.amount]])
-            if isinstance(amount, Reason):
-                return amount
-        person = b""
-        if options.person is not None:
-            name = texts[at[options.person]]
-            if not name:
-                return Reason.PERSON
-            person = self._digest(name, self._person_key)
-        own = "" if options.unique is None else texts[at[options.unique]]
-        if options.unique is not None and not own:
+        rules, seconds, amount, person, row_id = self._rules, 0, 1, "", ""
+        key: int | str = 0
+        if self._time is not None and (seconds := rules.time(texts[self._time])) == NO_TIME:
+            return Reason.TIME
+        if self._key is not None:
+            index = rules.key(texts[self._key])
+            if index < 0:
+                return Reason(-index)
+            key = texts[self._key] if index == self._hidden else index
+        if self._amount is not None and (amount := rules.amount(texts[self._amount])) < 0:
+            return Reason(-amount)
+        if self._person is not None and not (person := texts[self._person]):
+            return Reason.PERSON
+        if self._id is not None and not (row_id := texts[self._id]):
             return Reason.ID
-        assert seconds is not None and key is not None
-        return Event(seconds, key, amount, person, own)
-
-
-def read_amount(text: str) -> int | Reason:
-    """A whole number from 0 on (``3`` or ``3.0``), or the reason why the text is not one."""
-    whole = _whole.fullmatch(text)
-    if whole is None:
-        return Reason.NEGATIVE if _negative.fullmatch(text) is not None else Reason.AMOUNT
-    return int(whole[1])
+        return Event(seconds, key, amount, person, row_id)

@@ -1,5 +1,4 @@
-"""Visits to a website: which page an address names, who a visitor is, who is left out, and what is
-a visit in an access log.
+"""Visits to a website: which page an address names, who a visitor is, and who is left out.
 
 The rules are public, and the same for the tag in a page and for access logs.
 """
@@ -10,8 +9,6 @@ import hashlib
 import ipaddress
 import re
 from urllib.parse import unquote
-
-from fadecount.sources.rows import LineParser, Reason, decoded
 
 LONGEST_PAGE = 120
 """Characters of a page's path."""
@@ -26,15 +23,6 @@ BOTS = re.compile(
 AGENTS = 256
 """Visitors that one address can stand for: a user agent is one of so many."""
 
-_QUOTED = r'"((?:[^"\\]|\\.)*)"'
-_REQUEST = re.compile(
-    r"(?P<address>\S+) [^\[]*\[(?P<day>\d\d)/(?P<month>[A-Z][a-z]{2})/(?P<year>\d{4})"
-    rf":(?P<clock>\d\d:\d\d:\d\d) (?P<offset>[+-]\d{{4}})\] {_QUOTED} (?P<status>\d{{3}}) \S+"
-    rf"(?: {_QUOTED} {_QUOTED})?(?: .*)?"
-)
-"""A line of an access log: common, or combined with the user agent at its end."""
-
-_MONTHS = ("Jan", "Feb", "Mar", "Apr", "May", "Jun", "Jul", "Aug", "Sep", "Oct", "Nov", "Dec")
 _ORIGIN = re.compile(r"[a-z][a-z0-9+.-]*://[^/?#]*", re.IGNORECASE)
 
 
@@ -76,35 +64,3 @@ def visitor_of(address: str, agent: str) -> str | None:
 def _group(agent: str) -> int:
     digest = hashlib.blake2b(agent.encode("utf-8", "surrogatepass"), digest_size=8).digest()
     return int.from_bytes(digest) % AGENTS
-
-
-def log_parser(columns: tuple[str, ...]) -> LineParser:
-    """A parser of the lines of an access log, of which the ``columns`` time, page and visitor are
-    wanted. Visits are answers 200 to GET for a page: a path whose last part has no ending, or that
-    of a page. A page that is no printable text has an empty name. A log without user agents tells
-    visitors apart by their addresses, and holds programs too."""
-
-    def parse(line: bytes) -> list[str] | Reason:
-        text = decoded(line)
-        if isinstance(text, Reason):
-            return text
-        found = _REQUEST.fullmatch(text)
-        if found is None or found["month"] not in _MONTHS:
-            return Reason.REQUEST
-        asked, _, agent = found.groups()[6], *found.groups()[-2:]
-        method, _, target = asked.partition(" ")
-        path = target.partition(" ")[0]
-        visitor = visitor_of(found["address"], "unknown" if agent is None else agent.strip("-"))
-        is_page = _FILE.search(re.split(r"[?#]", path, maxsplit=1)[0]) is None
-        if (method, found["status"]) != ("GET", "200") or visitor is None or not is_page:
-            return Reason.VISIT
-        month = _MONTHS.index(found["month"]) + 1
-        time = f"{found['year']}-{month:02}-{found['day']}T{found['clock']}{found['offset']}"
-        row = {"time": time, "page": page_of(path) or "", "visitor": visitor}
-        return [row[name] for name in columns]
-
-    return parse
-
-
-_FILE = re.compile(r"\.(?!html?$|php$)[^./]*$", re.IGNORECASE)
-"""The ending of what is not a page."""

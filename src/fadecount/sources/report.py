@@ -1,21 +1,80 @@
-"""The gate between reading a history and releasing it: a file with the wrong column, or a file that
-was forgotten, must not become noise around zero for ever.
+"""What an input left out, for its owner; and the gate between reading a history and releasing it.
 
-The gate refuses before anything is released, and only the operator sees it. It depends on the rows,
-so when something is published at last can depend on them too: SECURITY.md says what that reveals.
+A file with the wrong column, or a file that was forgotten, must not become noise around zero for
+ever. The gate refuses before anything is released, and only the operator sees it. It depends on the
+rows, so when something is published at last can depend on them too: SECURITY.md says what that
+reveals.
 """
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from collections import Counter
+from dataclasses import dataclass, field
 from datetime import datetime, timedelta
 from zoneinfo import ZoneInfo
 
 from fadecount.checks import require_real
 from fadecount.errors import InputError
-from fadecount.sources.files import SourceReport
 from fadecount.sources.rows import OUTSIDE, Reason
 from fadecount.streams.ticks import DAY, Ticks
+from fadecount.streams.unit import ONE_EVENT, Unit
+
+
+@dataclass(slots=True)
+class SourceReport:
+    """Tallies of one input, for its owner. They are exact and therefore not for publication.
+
+    ``rows_read`` counts every row, bad ones included; ``rows_dropped`` the good rows beyond
+    ``per_person``; ``rows_cut`` those whose amount was cut to ``max_amount``; ``skipped`` says why
+    rows were left out.
+    """
+
+    rows_read: int = 0
+    rows_dropped: int = 0
+    rows_cut: int = 0
+    skipped: Counter[Reason] = field(default_factory=Counter)
+
+    @property
+    def rows_skipped(self) -> int:
+        """How many rows were left out, for all reasons together."""
+        return self.skipped.total()
+
+    def lines(self) -> list[str]:
+        """One line per reason, the most frequent first: ``3 rows left out: the key is not
+        declared``."""
+        order = sorted(self.skipped.items(), key=lambda each: (-each[1], each[0]))
+        return [f"{_rows(count)} left out: {reason.text}" for reason, count in order]
+
+    def consequences(self, unit: Unit = ONE_EVENT) -> list[str]:
+        """What else does not count in full, and by how much the figures are too low for all that:
+        intervals cover the noise only. Distinct persons lose less: a person may have other rows,
+        and those beyond the cap are of persons who count already."""
+        lines, persons = [], unit.distinct_per is not None
+        if self.rows_dropped and persons:
+            where = "" if unit.keys == 1 else f", or under {unit.keys} other keys"
+            lines.append(f"{_rows(self.rows_dropped)} of persons who count already{where}")
+        elif self.rows_dropped:
+            lines.append(f"{_rows(self.rows_dropped)} left out: beyond the cap of their person")
+        if self.rows_cut:
+            lines.append(f"{_rows(self.rows_cut)} counted with the largest amount: sums are lower")
+        elsewhere = sum(self.skipped[reason] for reason in OUTSIDE if reason != Reason.LATE)
+        missing = self.rows_skipped - elsewhere + (0 if persons else self.rows_dropped)
+        if missing:
+            low = (
+                "at most that many persons are missing"
+                if persons
+                else "figures are that much too low"
+            )
+            share = 100.0 * missing / (self.rows_read - elsewhere)
+            lines.append(
+                f"all in all {_rows(missing)} ({share:.3g} % of those in the range) do not count:"
+                f" {low}, and intervals cover the noise only"
+            )
+        return lines
+
+
+def _rows(count: int) -> str:
+    return f"{count:,} row{'s' * (count != 1)}"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -1,4 +1,4 @@
-"""Files read with the standard library: counts, order, bad rows."""
+"""Files and pipes: counts, order, bad rows, caps of persons, and ids."""
 
 from __future__ import annotations
 
@@ -11,9 +11,17 @@ import numpy as np
 import numpy.typing as npt
 import pytest
 
-from fadecount.errors import BadRowError, InputError, ParameterError
-from fadecount.sources import Reason, SourceOptions, check_file, files, read_file, read_history
-from fadecount.sources.files import ROWS_PER_BATCH, Earlier, People, SourceReport, read_plain
+from fadecount.errors import InputError, ParameterError
+from fadecount.sources import (
+    Earlier,
+    History,
+    Reason,
+    SourceOptions,
+    check_source,
+    files,
+    first_bad_row,
+    read,
+)
 from fadecount.streams import Unit
 from fadecount.streams.inputs import person_digest
 
@@ -25,12 +33,21 @@ def options(**changes: Any) -> SourceOptions:
     return SourceOptions(**{"tick": HOUR, "time": "time", **changes})
 
 
+def rows_of(history: History) -> list[tuple[int, int, int]]:
+    columns = (history.ticks.tolist(), history.keys.tolist(), history.counts.tolist())
+    return list(zip(*columns, strict=True))
+
+
 def counted(path: Path, chosen: SourceOptions) -> list[tuple[int, int, int]]:
-    return [
-        (int(tick), int(key), int(count))
-        for batch in read_file(path, chosen)
-        for tick, key, count in zip(batch.ticks, batch.keys, batch.counts, strict=True)
-    ]
+    return rows_of(read(path, chosen))
+
+
+@pytest.fixture(params=["polars", "standard library"])
+def reader(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Read CSV in both ways."""
+    if request.param == "polars":
+        pytest.importorskip("polars")
+    monkeypatch.setattr(files, "SMALL_BYTES", -1 if request.param == "polars" else 1 << 60)
 
 
 def written(folder: Path, text: str | bytes, name: str = "events.csv") -> Path:
@@ -57,18 +74,15 @@ def test_json_lines_count_the_same(tmp_path: Path) -> None:
     assert counted(path, options(key="key", keys=("b", "7"))) == [(5, 0, 1), (5, 1, 1)]
 
 
-def test_batches_are_cut_and_never_go_back(tmp_path: Path) -> None:
-    ticks = ROWS_PER_BATCH + 10
-    path = written(
-        tmp_path, "time\n" + "\n".join(str(tick * HOUR) for tick in reversed(range(ticks)))
-    )
-    batches = list(read_file(path, options(time_unit="s")))
-    assert [len(batch) for batch in batches] == [ROWS_PER_BATCH, 10]
-    assert np.array_equal(np.concatenate([batch.ticks for batch in batches]), np.arange(ticks))
-    assert {
-        array.dtype for batch in batches for array in (batch.ticks, batch.keys, batch.counts)
-    } == {np.dtype(np.int64)}
-    assert "65536" in repr(batches[0]) and "array" not in repr(batches[0])
+def test_counts_are_sorted_and_never_shown(tmp_path: Path) -> None:
+    path = written(tmp_path, "time\n" + "\n".join(str(tick * HOUR) for tick in (9, 10**6, 3, 9)))
+    history = read(path, options(time_unit="s"))
+    assert rows_of(history) == [(3, 0, 1), (9, 0, 2), (10**6, 0, 1)]
+    assert {each.dtype for each in (history.ticks, history.keys, history.counts)} == {
+        np.dtype(np.int64)
+    }
+    assert (history.first_tick, history.last_tick) == (3, 10**6)
+    assert "array" not in repr(history)
 
 
 def test_days_begin_at_midnight_in_the_zone_and_hours_everywhere_alike(tmp_path: Path) -> None:
@@ -107,9 +121,7 @@ def test_rows_of_one_person_beyond_the_limit_are_dropped_per_tick_over_all_keys(
     path = written(tmp_path, "time,key,who\n" + rows)
     chosen = options(time_unit="s", key="key", keys=("a", "b"), person="who", per_person=2)
     assert counted(path, chosen) == [(0, 0, 2), (0, 1, 1), (1, 0, 1)]
-    reading = read_file(path, chosen)
-    list(reading)
-    assert reading.report.rows_dropped == 1
+    assert read(path, chosen).report.rows_dropped == 1
 
 
 BAD_ROWS = [
@@ -150,52 +162,45 @@ def test_a_bad_row_is_left_out_by_itself_and_named_to_its_owner_alone(
     path = written(
         tmp_path, b'time,key,n,who\n2026-03-01,a,2,"x"\n' + row + b"\n2026-03-01,b,3,y\n"
     )
-    reading = read_file(path, options(**ROW_OPTIONS))
-    assert sum(int(batch.counts.sum()) for batch in reading) == 5
+    reading = read(path, options(**ROW_OPTIONS))
+    assert reading.counts.sum() == 5
     assert dict(reading.report.skipped) == {reason: 1}
     assert reading.report.rows_read == 3
     assert reading.report.lines() == [f"1 row left out: {reason.text}"]
-    with pytest.raises(BadRowError) as caught:
-        check_file(path, options(**ROW_OPTIONS))
-    assert caught.value.number == 3
-    assert str(caught.value) == f"events.csv, line 3: {reason.text}; a run leaves this row out"
+    bad = first_bad_row(path, options(**ROW_OPTIONS))
+    assert bad == f"events.csv, line 3: {reason.text}; a run leaves this row out"
 
 
 def test_rows_outside_the_wanted_ticks_are_left_out_and_are_no_mistakes(tmp_path: Path) -> None:
     path = written(tmp_path, "time\n" + "\n".join(str(hour * HOUR) for hour in (1, 5, 6, 7, 9, 9)))
     chosen = options(time_unit="s", first_tick=5, end_tick=7)
-    reading = read_file(path, chosen)
-    assert counted(path, chosen) == [(5, 0, 1), (6, 0, 1)]
-    list(reading)
-    assert dict(reading.report.skipped) == {Reason.BEFORE: 1, Reason.AFTER: 3}
-    assert check_file(path, chosen).rows_read == 6
+    history = read(path, chosen)
+    assert rows_of(history) == [(5, 0, 1), (6, 0, 1)]
+    assert dict(history.report.skipped) == {Reason.BEFORE: 1, Reason.AFTER: 3}
+    assert first_bad_row(path, chosen) is None
 
 
 def test_a_pipe_of_history_is_read_to_its_end_like_a_file(tmp_path: Path) -> None:
     text = "time,who\n7200,ann\n0,bob\n7201,ann\n"
     chosen = options(time_unit="s", person="who", format="csv")
-    reading = read_history(io.BytesIO(text.encode()), chosen)
-    rows = [
-        (*each,)
-        for batch in reading
-        for each in zip(batch.ticks.tolist(), batch.counts.tolist(), strict=True)
-    ]
-    assert rows == [(0, 1), (2, 1)]
-    assert reading.report.rows_dropped == 1
-    assert list(read_history(io.BytesIO(b""), chosen)) == []
+    history = read(io.BytesIO(text.encode()), chosen)
+    assert rows_of(history) == [(0, 0, 1), (2, 0, 1)]
+    assert history.report.rows_dropped == 1
+    assert rows_of(read(io.BytesIO(b""), chosen)) == []
     with pytest.raises(ParameterError, match="format must be csv, jsonl or log for a pipe"):
-        read_history(io.BytesIO(b""), options())
+        check_source(io.BytesIO(b""), options())
     with pytest.raises(ParameterError, match="time must be"):
-        read_history(io.BytesIO(b""), options(time=None, format="csv"))
+        check_source(io.BytesIO(b""), options(time=None, format="csv"))
 
     class Broken(io.BytesIO):
         def readline(self, size: int | None = -1, /) -> bytes:
             raise OSError(5, "Input/output error")
 
     with pytest.raises(InputError, match="standard input cannot be read: Input/output error"):
-        list(read_history(Broken(), chosen))
+        read(Broken(), chosen)
 
 
+@pytest.mark.usefixtures("reader")
 def test_what_earlier_runs_counted_of_a_person_is_part_of_the_limit(tmp_path: Path) -> None:
     path = written(tmp_path, "time,who\n" + "0,ann\n0,ann\n0,bob\n3600,ann\n" * 2)
     chosen = options(time_unit="s", person="who", per_person=3, first_tick=0)
@@ -204,16 +209,13 @@ def test_what_earlier_runs_counted_of_a_person_is_part_of_the_limit(tmp_path: Pa
         key=b"k" * 32,
         counted=lambda people, _: np.array([known.get(each, 0) for each in people], dtype=np.int64),
     )
-    for reader in (True, False):
-        if reader:
-            batches = list(read_file(path, chosen, earlier=earlier))
-        else:
-            batches = list(read_plain(path, "csv", chosen, SourceReport(), People(chosen, earlier)))
-        assert [batch.counts.tolist() for batch in batches] == [[3, 2]], (
-            "one of ann and two of bob; then two of ann"
-        )
+    history = read(path, chosen, earlier=earlier)
+    assert history.counts.tolist() == [3, 2], "one of ann and two of bob; then two of ann"
+    bob = person_digest("bob", b"k" * 32)
+    assert history.persons(0) == {next(iter(known)): 1, bob: 2}, "what is new"
 
 
+@pytest.mark.usefixtures("reader")
 def test_what_earlier_runs_counted_of_a_person_under_keys_is_part_of_the_limit(
     tmp_path: Path,
 ) -> None:
@@ -236,54 +238,50 @@ def test_what_earlier_runs_counted_of_a_person_under_keys_is_part_of_the_limit(
         return np.array([counts.get(pair, 0) for pair in pairs], dtype=np.int64)
 
     earlier = Earlier(key=b"k" * 32, counted=known)
-    fast = list(read_file(path, chosen, earlier=earlier))
-    plain = list(read_plain(path, "csv", chosen, SourceReport(), People(chosen, earlier)))
-    for batches in (fast, plain):
-        found = [
-            (*each,)
-            for batch in batches
-            for each in zip(batch.ticks, batch.keys, batch.counts, strict=True)
-        ]
-        assert found == [(0, 0, 1), (0, 1, 2), (0, 2, 2), (1, 1, 2)], (
-            "ann: one more of a, two of c, none of b; bob: two of b"
-        )
+    history = read(path, chosen, earlier=earlier)
+    assert rows_of(history) == [(0, 0, 1), (0, 1, 2), (0, 2, 2), (1, 1, 2)], (
+        "ann: one more of a, two of c, none of b; bob: two of b"
+    )
+    bob = person_digest("bob", b"k" * 32)
+    noted = {ann: 1, (ann, 2): 2, (ann, 0): 1, bob: 1, (bob, 1): 2}
+    assert history.persons(0) == noted, "keys and events that are new"
 
 
 @pytest.mark.parametrize("line", ["[1]", "{", '{"time": NaN}', "[" * 5000, '"time"', "\ufeff{}"])
 def test_lines_that_are_no_json_objects(tmp_path: Path, line: str) -> None:
     path = written(tmp_path, '{"time": 0}\n' + line + "\n", "events.ndjson")
-    with pytest.raises(BadRowError, match=f"line 2: {Reason.OBJECT.text}"):
-        check_file(path, options(time_unit="s"))
+    bad = first_bad_row(path, options(time_unit="s"))
+    assert bad is not None and f"line 2: {Reason.OBJECT.text}" in bad
 
 
 @pytest.mark.parametrize("value", ["true", "null", "{}", "[1]", "1e3"])
 def test_json_values_that_are_no_times(tmp_path: Path, value: str) -> None:
     path = written(tmp_path, '{"time": ' + value + "}\n", "events.jsonl")
-    with pytest.raises(BadRowError, match=f"line 1: {Reason.TIME.text}"):
-        check_file(path, options(time_unit="s"))
+    bad = first_bad_row(path, options(time_unit="s"))
+    assert bad is not None and f"line 1: {Reason.TIME.text}" in bad
 
 
 def test_a_missing_column_is_named_and_the_header_is_not_echoed(tmp_path: Path) -> None:
     path = written(tmp_path, f"when,{CANARY}\n")
     with pytest.raises(InputError, match=r"the column 'time' is not among its 2 columns") as caught:
-        list(read_file(path, options()))
+        read(path, options())
     assert CANARY not in str(caught.value)
     with pytest.raises(InputError, match="more than once"):
-        list(read_file(written(tmp_path, "time,time\n"), options()))
+        read(written(tmp_path, "time,time\n"), options())
 
 
 @pytest.mark.parametrize("header", [b"\xff\n", b'"time\n', b"t" * 200, b"time\0\n"])
 def test_an_unreadable_header_is_refused(tmp_path: Path, header: bytes) -> None:
     path = written(tmp_path, header + b"\n1970-01-01\n")
     with pytest.raises(InputError, match="the header cannot be read"):
-        list(read_file(path, options(max_line_bytes=100)))
+        read(path, options(max_line_bytes=100))
 
 
 def test_files_that_are_not_there_or_of_unknown_format(tmp_path: Path) -> None:
     with pytest.raises(InputError, match="No such file"):
-        read_file(tmp_path / "none.csv", options())
+        check_source(tmp_path / "none.csv", options())
     with pytest.raises(InputError, match="is not a file"):
-        read_file(tmp_path, options(format="csv"))
+        check_source(tmp_path, options(format="csv"))
     assert (
         counted(written(tmp_path, ""), options())
         == counted(written(tmp_path, "\n\n"), options())
@@ -291,9 +289,9 @@ def test_files_that_are_not_there_or_of_unknown_format(tmp_path: Path) -> None:
     )
     assert counted(written(tmp_path, "", "e.jsonl"), options()) == []
     with pytest.raises(ParameterError, match="format must be one of"):
-        read_file(written(tmp_path, "x", "events.txt"), options())
+        check_source(written(tmp_path, "x", "events.txt"), options())
     with pytest.raises(ParameterError, match="time must be"):
-        read_file(written(tmp_path, "x"), options(time=None))
+        check_source(written(tmp_path, "x"), options(time=None))
     assert counted(written(tmp_path, b"\xef\xbb\xbftime\n"), options()) == []
 
 
@@ -303,48 +301,37 @@ def test_a_disk_that_fails_while_reading_is_one_clear_error(
     def fail(*_: object) -> None:
         raise OSError(5, "Input/output error")
 
-    path = written(tmp_path, '{"time": "2026-03-01"}', "events.jsonl")
-    reading = read_file(path, options())
-    monkeypatch.setattr(files, "count_stream", fail)
+    monkeypatch.setattr(files, "events", fail)
     with pytest.raises(InputError, match="cannot be read: Input/output error"):
-        next(reading)
+        read(written(tmp_path, '{"time": "2026-03-01"}', "events.jsonl"), options())
 
 
 def test_an_amount_above_the_largest_is_cut_to_it(tmp_path: Path) -> None:
     path = written(tmp_path, "time,n\n0,3\n0,9\n0,99\n3600,999999999999999999\n")
     chosen = options(time_unit="s", amount="n", max_amount=9)
-    reading = read_file(path, chosen)
-    assert [batch.counts.tolist() for batch in reading] == [[21, 9]]
+    reading = read(path, chosen)
+    assert reading.counts.tolist() == [21, 9]
     assert (reading.report.rows_cut, reading.report.lines()) == (2, [])
     assert reading.report.consequences() == [
         "2 rows counted with the largest amount: sums are lower"
     ]
 
 
+@pytest.mark.usefixtures("reader")
 @pytest.mark.parametrize("person", [None, "who"])
 def test_a_repeated_id_counts_once_in_its_tick(tmp_path: Path, person: str | None) -> None:
     rows = "0,x,ann\n0,x,ann\n1,y,ann\n3600,x,bob\n0,x,bob\n0,,bob\n3601,x,ann\n"
     path = written(tmp_path, "time,id,who\n" + rows)
-    chosen = options(time_unit="s", unique="id", person=person, per_person=9)
-    for fast in (True, False):
-        report = SourceReport()
-        people = People(chosen)
-        if fast:
-            pytest.importorskip("polars")
-            from fadecount.sources import frames
-
-            batches = list(frames.read_csv(path, chosen, report, people))
-        else:
-            batches = list(read_plain(path, "csv", chosen, report, people))
-        counts, repeated = ([3, 2], 1) if person else ([2, 1], 3)
-        assert [batch.counts.tolist() for batch in batches] == [counts], "x and y; then x again"
-        assert dict(report.skipped) == {Reason.REPEATED: repeated, Reason.ID: 1}
+    history = read(path, options(time_unit="s", unique="id", person=person, per_person=9))
+    counts, repeated = ([3, 2], 1) if person else ([2, 1], 3)
+    assert history.counts.tolist() == counts, "x and y; then x again"
+    assert dict(history.report.skipped) == {Reason.REPEATED: repeated, Reason.ID: 1}
 
 
-@pytest.mark.parametrize("fast", [True, False])
+@pytest.mark.usefixtures("reader")
 @pytest.mark.parametrize("person", [None, "who"])
 def test_nobody_pushes_out_the_rows_of_others_by_their_ids(
-    tmp_path: Path, person: str | None, fast: bool
+    tmp_path: Path, person: str | None
 ) -> None:
     """Eve repeats everybody's ids, first and under another key, and far beyond a cap of one."""
     others = [f"0,{name},{name},a\n" for name in ("ann", "bob", "cleo")]
@@ -352,41 +339,22 @@ def test_nobody_pushes_out_the_rows_of_others_by_their_ids(
     chosen = options(
         time_unit="s", unique="id", person=person, per_person=1, key="key", keys=("a", "b")
     )
-    found = []
-    for rows in (others, [*eve, *others]):
-        path = written(tmp_path, "time,id,who,key\n" + "".join(rows))
-        people = People(chosen)
-        if fast:
-            frames = pytest.importorskip("fadecount.sources.frames")
-            batches = list(frames.read_csv(path, chosen, SourceReport(), people))
-        else:
-            batches = list(read_plain(path, "csv", chosen, SourceReport(), people))
-        found.append(
-            {(b.ticks[i], b.keys[i]): b.counts[i] for b in batches for i in range(len(b.ticks))}
-        )
-    assert found[0] == {(0, 0): 3}
-    assert found[1] == {(0, 0): 3, (0, 1): 1 if person else 3}
+    alone, beside = (
+        counted(written(tmp_path, "time,id,who,key\n" + "".join(rows)), chosen)
+        for rows in (others, [*eve, *others])
+    )
+    assert alone == [(0, 0, 3)] and beside == [(0, 0, 3), (0, 1, 1 if person else 3)]
 
 
+@pytest.mark.usefixtures("reader")
 @pytest.mark.parametrize("late", [None, "drop", "next"])
 def test_late_rows_of_a_file(tmp_path: Path, late: str | None) -> None:
     path = written(tmp_path, "time\n" + "\n".join(str(hour * HOUR) for hour in (1, 3, 4, 5, 6, 9)))
-    chosen = options(time_unit="s", first_tick=5, end_tick=7, late_from=3, late=late)
-    for fast in (True, False):
-        report, people = SourceReport(), People(chosen)
-        if fast:
-            pytest.importorskip("polars")
-            from fadecount.sources import frames
-
-            batches = list(frames.read_csv(path, chosen, report, people))
-        else:
-            batches = list(read_plain(path, "csv", chosen, report, people))
-        (batch,) = batches
-        assert batch.ticks.tolist() == [5, 6]
-        assert batch.counts.tolist() == ([3, 1] if late == "next" else [1, 1])
-        before = 1 if late == "next" else 3
-        assert dict(report.skipped) == {Reason.BEFORE: before, Reason.AFTER: 1}
-        assert report.consequences() == []
+    history = read(path, options(time_unit="s", first_tick=5, end_tick=7, late_from=3, late=late))
+    assert rows_of(history) == [(5, 0, 3 if late == "next" else 1), (6, 0, 1)]
+    before = 1 if late == "next" else 3
+    assert dict(history.report.skipped) == {Reason.BEFORE: before, Reason.AFTER: 1}
+    assert history.report.consequences() == []
 
 
 def test_several_files_are_counted_as_one(tmp_path: Path) -> None:
@@ -397,10 +365,8 @@ def test_several_files_are_counted_as_one(tmp_path: Path) -> None:
         written(tmp_path, "time,who,id\n" + text, f"part{at}.csv") for at, text in enumerate(texts)
     ]
     whole = written(tmp_path, "time,who,id\n" + "".join(texts), "whole.csv")
-    together, once = read_file(paths, chosen), read_file(whole, chosen)
-    (batch,), (other,) = list(together), list(once)
-    assert batch.ticks.tolist() == [0, 0, 2, 2] and batch.counts.tolist() == [1, 1, 1, 1]
-    assert other.counts.tolist() == [2, 2]
+    together, once = read(paths, chosen), read(whole, chosen)
+    assert rows_of(together) == rows_of(once) == [(0, 0, 2), (2, 0, 2)]
     assert together.report == once.report
     assert (once.report.rows_dropped, once.report.skipped) == (1, {Reason.REPEATED: 1})
     assert once.report.consequences() == [
@@ -408,15 +374,15 @@ def test_several_files_are_counted_as_one(tmp_path: Path) -> None:
         "all in all 1 row (20 % of those in the range) do not count: figures are that much too low,"
         " and intervals cover the noise only",
     ]
-    assert list(read_file([], chosen)) == []
+    assert rows_of(read([], chosen)) == []
 
 
 def test_rows_of_persons_who_count_already_make_no_figure_of_persons_too_low(
     tmp_path: Path,
 ) -> None:
     path = written(tmp_path, "time,who\n0,ann\n60,ann\n0,bob\n0,\n")
-    reading = read_file(path, options(time_unit="s", person="who", person_per="1d"))
-    assert [batch.counts.tolist() for batch in reading] == [[2]]
+    reading = read(path, options(time_unit="s", person="who", person_per="1d"))
+    assert reading.counts.tolist() == [2]
     assert reading.report.consequences(options(person="who", person_per="1d").unit) == [
         "1 row of persons who count already",
         "all in all 1 row (25 % of those in the range) do not count: at most that many persons are"

@@ -1,10 +1,12 @@
-"""The fast readers against the plain one: same counts, same reports, same errors."""
+"""What polars reads against what the standard library reads: same counts, same reports, same
+errors."""
 
 from __future__ import annotations
 
 from datetime import UTC, date, datetime
 from pathlib import Path
 from typing import Any
+from unittest.mock import patch
 
 import numpy as np
 import pytest
@@ -12,43 +14,22 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from fadecount.errors import FadecountError, InputError, MissingExtraError
-from fadecount.sources import (
-    Reason,
-    SourceOptions,
-    SourceReport,
-    check_file,
-    files,
-    read_file,
-    read_frame,
-)
-from fadecount.sources.files import Earlier, People, read_plain
-from fadecount.sources.frames import regular_lines
+from fadecount.sources import Earlier, Reason, SourceOptions, check_source, files, read
 from fadecount.streams.inputs import person_digest
-from tests.sources.test_plain import BAD_ROWS, ROW_OPTIONS, counted, options, written
+from tests.sources.test_files import BAD_ROWS, ROW_OPTIONS, counted, options, rows_of, written
 
 pl = pytest.importorskip("polars")
-from fadecount.sources import frames  # noqa: E402 (polars may be missing)
+from fadecount.sources.columns import regular_lines  # noqa: E402 (polars may be missing)
 
 
 def outcome(path: Path, chosen: SourceOptions, *, fast: bool) -> object:
     """Counts and report, or the error."""
-    report = SourceReport()
-    try:
-        batches = (
-            frames.read_csv(path, chosen, report, People(chosen))
-            if fast
-            else read_plain(path, "csv", chosen, report, People(chosen))
-        )
-        rows = [
-            row
-            for batch in batches
-            for row in zip(
-                batch.ticks.tolist(), batch.keys.tolist(), batch.counts.tolist(), strict=True
-            )
-        ]
-    except FadecountError as error:
-        return type(error), str(error)
-    return rows, report
+    with patch.object(files, "SMALL_BYTES", -1 if fast else 1 << 60):
+        try:
+            history = read(path, chosen)
+        except FadecountError as error:
+            return type(error), str(error)
+    return rows_of(history), history.report
 
 
 def agree(path: Path, chosen: SourceOptions) -> None:
@@ -132,50 +113,6 @@ def test_any_file_is_read_alike(
     agree(path, options(**{**ROW_OPTIONS, **changes, **times}))
 
 
-def test_persons_are_bounded_alike_across_blocks(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setattr(frames, "ROWS_PER_BLOCK", 100)
-    monkeypatch.setattr(frames, "ROWS_AT_ONCE", 100)
-    random = np.random.default_rng(5)
-    rows = [
-        f"{moment},{key},{n},p{who}"
-        for moment, key, n, who in random.integers(0, [9000, 2, 9, 5], (2000, 4)).tolist()
-    ]
-    path = written(tmp_path, "\n".join(["time,key,n,who", *rows]))
-    chosen = options(**ROW_OPTIONS | {"keys": ("0", "1"), "per_person": 3}, time_unit="s")
-    agree(path, chosen)
-    reading = read_file(path, chosen)
-    assert sum(len(batch) for batch in reading) == 6
-    assert reading.report.rows_dropped == 2000 - 3 * 5 * 3
-
-
-@pytest.mark.parametrize("most_keys", [2, 3])
-def test_keys_of_persons_are_bounded_alike_across_blocks(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, most_keys: int
-) -> None:
-    monkeypatch.setattr(frames, "ROWS_PER_BLOCK", 50)
-    monkeypatch.setattr(frames, "ROWS_AT_ONCE", 50)
-    random = np.random.default_rng(6)
-    rows = [
-        f"{moment},{key},{n},p{who}"
-        for moment, key, n, who in random.integers(0, [9000, 5, 9, 40], (1000, 4)).tolist()
-    ]
-    path = written(tmp_path, "\n".join(["time,key,n,who", *rows]))
-    keys = tuple("01234")
-    chosen = options(
-        **ROW_OPTIONS | {"keys": keys, "per_person": 2, "keys_per_person": most_keys}, time_unit="s"
-    )
-    agree(path, chosen)
-    assert 100 < read_dropped(path, chosen) < 900
-
-
-def read_dropped(path: Path, chosen: SourceOptions) -> int:
-    reading = read_file(path, chosen)
-    list(reading)
-    return reading.report.rows_dropped
-
-
 def test_without_polars_results_are_the_same_and_parquet_names_the_extra(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -187,7 +124,7 @@ def test_without_polars_results_are_the_same_and_parquet_names_the_extra(
     with pytest.raises(
         MissingExtraError, match=r"needs the package polars; .* pip install '\.\[files\]'"
     ):
-        read_file(written(tmp_path, "x", "e.parquet"), chosen)
+        check_source(written(tmp_path, "x", "e.parquet"), chosen)
 
 
 MOMENT = datetime(2026, 3, 1, 10, 30)
@@ -256,29 +193,26 @@ def test_parquet_bad_rows(tmp_path: Path, changes: dict[str, list[Any]], reason:
     path = tmp_path / "events.parquet"
     good = {"time": [MOMENT, MOMENT], "key": ["a", "b"], "n": [1, 1], "who": ["p", "q"]}
     pl.DataFrame({**good, **changes}).write_parquet(path)
-    with pytest.raises(InputError) as caught:
-        check_file(path, options(**ROW_OPTIONS))
-    assert str(caught.value) == f"events.parquet: 1 row left out: {reason.text}"
-    reading = read_file(path, options(**ROW_OPTIONS))
-    assert [batch.counts.tolist() for batch in reading] == [[1]]
-    assert dict(reading.report.skipped) == {reason: 1}
+    history = read(path, options(**ROW_OPTIONS))
+    assert history.counts.tolist() == [1]
+    assert dict(history.report.skipped) == {reason: 1}
 
 
 def test_parquet_files_that_are_none_or_lack_columns_or_hold_lists(tmp_path: Path) -> None:
     with pytest.raises(InputError, match="not a readable Parquet file"):
-        list(read_file(written(tmp_path, b"PAR1 kanarie7 PAR1", "garbage.parquet"), options()))
+        read(written(tmp_path, b"PAR1 kanarie7 PAR1", "garbage.parquet"), options())
     path = tmp_path / "events.parquet"
     pl.DataFrame({"when": [1], "time": [[1]]}).write_parquet(path)
     with pytest.raises(InputError, match=r"the column 'key' is not among its 2 columns"):
-        list(read_file(path, options(key="key", keys=("a",))))
+        read(path, options(key="key", keys=("a",)))
     with pytest.raises(InputError, match="the column 'time' is neither text nor numbers"):
-        list(read_file(path, options()))
+        read(path, options())
     pl.DataFrame({"time": list(range(100_000))}).write_parquet(path)
     damaged = bytearray(path.read_bytes())
     damaged[100:2000] = b"\xaa" * 1900
     path.write_bytes(damaged)
     with pytest.raises(FadecountError):
-        list(read_file(path, options(time_unit="s")))
+        read(path, options(time_unit="s"))
 
 
 @pytest.mark.parametrize(
@@ -314,15 +248,15 @@ def test_parquet_amounts_of_every_type(tmp_path: Path, kind: Any) -> None:
     assert counted(path, options(amount="n", max_amount=1 << 31)) == [(TICK, 0, 7)]
     assert counted(path, options(amount="n", max_amount=3)) == [(TICK, 0, 6)]
     for most, cut in ((2, 2), (3, 1), (4, 0)):
-        report = check_file(path, options(amount="n", max_amount=most))
+        report = read(path, options(amount="n", max_amount=most)).report
         assert (report.rows_read, report.rows_cut) == (2, cut)
 
 
 @pytest.mark.parametrize("missing", [None, float("nan"), float("inf"), float("-inf")])
 def test_persons_that_are_no_number_are_missing_and_not_one_person(missing: float | None) -> None:
     frame = pl.DataFrame({"time": [MOMENT] * 4, "who": [1.0, missing, missing, 2.5]})
-    reading = read_frame(frame, options(person="who"))
-    assert [batch.counts.tolist() for batch in reading] == [[2]]
+    reading = read(frame, options(person="who"))
+    assert reading.counts.tolist() == [2]
     assert (dict(reading.report.skipped), reading.report.rows_dropped) == ({Reason.PERSON: 2}, 0)
 
 
@@ -341,8 +275,8 @@ def test_whole_numbers_are_the_same_persons_and_keys_in_every_type(kind: Any) ->
         return np.zeros(len(digests), dtype=np.int64)
 
     chosen = options(key="key", keys=("7", "70", "0", "-7"), person="who", first_tick=TICK)
-    reading = read_frame(frame, chosen, earlier=Earlier(key=b"k" * 32, counted=counted_before))
-    assert [batch.keys.tolist() for batch in reading] == [[0, 1, 2]]
+    reading = read(frame, chosen, earlier=Earlier(key=b"k" * 32, counted=counted_before))
+    assert reading.keys.tolist() == [0, 1, 2]
     assert (reading.report.rows_dropped, set(seen)) == (
         1,
         {person_digest(name, b"k" * 32) for name in ("1", "10", "100")},
@@ -352,8 +286,8 @@ def test_whole_numbers_are_the_same_persons_and_keys_in_every_type(kind: Any) ->
 def test_a_column_may_be_called_number(tmp_path: Path) -> None:
     path = tmp_path / "events.parquet"
     pl.DataFrame({"time": [MOMENT, MOMENT], "number": [1, -1]}).write_parquet(path)
-    with pytest.raises(InputError, match=f"1 row left out: {Reason.NEGATIVE.text}"):
-        check_file(path, options(amount="number", max_amount=3))
+    history = read(path, options(amount="number", max_amount=3))
+    assert history.report.skipped == {Reason.NEGATIVE: 1}
 
 
 @pytest.mark.parametrize("zone", ["UTC", "Europe/Vienna", "Pacific/Kiritimati"])
@@ -361,6 +295,6 @@ def test_a_column_may_be_called_number(tmp_path: Path) -> None:
 def test_a_time_outside_the_calendar_is_one_bad_row(zone: str, tick_seconds: int) -> None:
     for far in (10**15, -(10**15), 9 * 10**18, -62_135_596_800_000, 253_402_300_799_999):
         frame = pl.DataFrame({"time": pl.Series([SECONDS * 1000, far]).cast(pl.Datetime("ms"))})
-        reading = read_frame(frame, options(zone=zone, tick=tick_seconds))
-        assert [batch.counts.tolist() for batch in reading] == [[1]]
+        reading = read(frame, options(zone=zone, tick=tick_seconds))
+        assert reading.counts.tolist() == [1]
         assert dict(reading.report.skipped) == {Reason.TIME: 1}

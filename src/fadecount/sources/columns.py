@@ -1,0 +1,365 @@
+"""Read with polars: Parquet and CSV files in blocks, larger than memory or not; and data frames.
+
+Columns become numbers by the rules of ``rows``, each applied once to every distinct text. CSV
+readers differ on blank lines, stray quotes, missing fields, lone carriage returns, NUL bytes and
+wrong encodings. All of them agree on a line without any of these (:func:`regular_lines`), so polars
+may read it. Every other line goes to the plain parser by itself: how a line is read depends on that
+line alone. The check is several times faster than parsing.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Iterator
+from decimal import Decimal
+from itertools import compress
+from pathlib import Path
+from typing import Any, BinaryIO, cast
+
+import numpy as np
+import numpy.typing as npt
+import polars as pl
+
+from fadecount.errors import InputError
+from fadecount.sources.options import SourceOptions
+from fadecount.sources.rows import (
+    CsvRows,
+    Reason,
+    Rules,
+    Texts,
+    column_places,
+    decoded,
+    numbered_lines,
+    without_ending,
+)
+from fadecount.sources.tally import Rows
+from fadecount.sources.times import (
+    NO_TIME,
+    Numbers,
+    seconds_of_local,
+    seconds_of_numbers,
+    time_reader,
+)
+
+ROWS_PER_BLOCK = 500_000
+REASON, LINE = "\nreason", "\nline"
+"""Columns beside those of the input, under names that no header can have: why a row has no texts,
+and its place in a block."""
+
+
+def csv_rows(path: Path, options: SourceOptions) -> Iterator[Rows]:
+    """The rows of a CSV file: polars reads its regular lines, the plain parser each other line by
+    itself."""
+    numbers = Columns(options)
+    schema = {**dict.fromkeys(options.columns, pl.String()), REASON: pl.Int64()}
+    with path.open("rb") as stream:
+        _, header = next(numbered_lines(stream, options.max_line_bytes), (0, None))
+        if header is None:
+            return
+        parser = CsvRows(header, options, path.name)
+        names = {f"field{at}": pl.String() for at in range(parser.width)}
+        head = options.separator.join(names).encode() + b"\n"
+        texts = [
+            pl.col(f"field{place}").alias(name)
+            for name, place in zip(options.columns, parser.places, strict=True)
+        ]
+        none = pl.lit(None, dtype=pl.Int64).alias(REASON)
+        for block in line_blocks(stream, options.max_line_bytes):
+            regular = regular_lines(block, parser.width, options.separator, options.max_line_bytes)
+            plain = regular.all()
+            lines = [] if plain else block.split(b"\n")
+            fast = block if plain else b"".join(line + b"\n" for line in compress(lines, regular))
+            frame = pl.DataFrame(schema=schema)
+            # behind a header of ours: polars would unpack bytes that begin like a compressed file
+            if fast:
+                scan = pl.scan_csv(head + fast, separator=options.separator, schema=names)
+                frame = scan.select(*texts, none).collect()
+            if frame.height != np.count_nonzero(regular):
+                raise InputError(
+                    f"{path.name}: polars read other lines than there are; read it without polars"
+                )
+            if not plain:
+                others = [
+                    (at, *_cells(_odd_line(lines[at], parser, options), options))
+                    for at in np.flatnonzero(~regular)
+                    if without_ending(lines[at])
+                ]
+                odd = pl.DataFrame(others, schema={LINE: pl.Int64(), **schema}, orient="row")
+                frame = frame.with_columns(pl.Series(LINE, np.flatnonzero(regular)))
+                frame = pl.concat([frame, odd], how="diagonal").sort(LINE).drop(LINE)
+            yield numbers.rows(frame)
+
+
+def _odd_line(raw: bytes, parser: CsvRows, options: SourceOptions) -> Texts:
+    line = without_ending(raw)
+    text = decoded(line) if len(line) <= options.max_line_bytes else Reason.OVERLONG
+    return text if isinstance(text, Reason) else parser(text)
+
+
+def _cells(texts: Texts, options: SourceOptions) -> tuple[str | int | None, ...]:
+    if isinstance(texts, Reason):
+        return (*(None for _ in options.columns), int(texts))
+    return (*texts, None)
+
+
+def parquet_rows(path: Path, options: SourceOptions) -> Iterator[Rows]:
+    """The rows of a Parquet file."""
+    numbers = Columns(options)
+    try:
+        rows = pl.scan_parquet(path, glob=False)
+        names = rows.collect_schema().names()
+    except (pl.exceptions.PolarsError, OSError):
+        names = None
+    if names is None:
+        raise InputError(f"{path.name} is not a readable Parquet file; check its format")
+    column_places(names, options, path.name)
+    blocks = rows.select(options.columns).collect_batches(
+        chunk_size=ROWS_PER_BLOCK, maintain_order=True, engine="streaming"
+    )
+    try:
+        for block in blocks:
+            yield numbers.rows(block)
+    except (pl.exceptions.PolarsError, OSError):
+        damaged = True
+    else:
+        damaged = False
+    if damaged:  # without the text of the error: it may quote a row
+        raise InputError(f"{path.name} is damaged: its columns cannot be read; write it again")
+
+
+def frame_rows(frame: Any, options: SourceOptions) -> Iterator[Rows]:
+    """The rows of a data frame of polars or pandas, from its columns as they are: no text in
+    between, except for pandas' columns of objects."""
+    numbers = Columns(options)
+    if not isinstance(frame, pl.DataFrame):
+        frame = pl.DataFrame({column: _from_pandas(frame[column]) for column in options.columns})
+    for block in frame.select(options.columns).iter_slices(ROWS_PER_BLOCK):
+        yield numbers.rows(block)
+
+
+def _from_pandas(column: Any) -> pl.Series:
+    """A column of pandas. It takes its type from all its cells, and one cell must not change the
+    others: in a column of objects, each cell becomes text by itself."""
+    if column.dtype.kind not in "Oc":
+        return cast(pl.Series, pl.from_pandas(column))
+    cells = zip(column.astype(object), column.isna().tolist(), strict=True)
+    texts = [None if missing else _cell(value) for value, missing in cells]
+    return pl.Series(texts, dtype=pl.String)
+
+
+def _cell(value: object) -> str | None:
+    """The text of a value: whole numbers have no decimals, whatever their type; infinity is
+    missing."""
+    if isinstance(value, float | np.floating | Decimal):
+        return number_text(value if isinstance(value, Decimal) else float(value))
+    return str(value).lower() if isinstance(value, bool | np.bool_) else str(value)
+
+
+BLOCK_BYTES = 1 << 22
+_NEWLINE, _RETURN, _QUOTE = 10, 13, 34
+
+
+def line_blocks(stream: BinaryIO, max_line_bytes: int) -> Iterator[bytes]:
+    """The rest of a stream as blocks of whole lines. Of an overlong line, more than
+    ``max_line_bytes`` remain, not all."""
+    while block := stream.read(BLOCK_BYTES):
+        if not block.endswith(b"\n"):
+            block += stream.readline(max_line_bytes + 2)
+        rest = block
+        while not rest.endswith(b"\n") and (rest := stream.readline(max_line_bytes)):
+            pass
+        yield block if block.endswith(b"\n") else block + b"\n"
+
+
+def regular_lines(
+    block: bytes, width: int, separator: str, max_line_bytes: int
+) -> npt.NDArray[np.bool_]:
+    """Which lines of a block have ``width`` fields, well-placed quotes and valid text, and are
+    neither blank nor overlong.
+
+    A line with a lone carriage return is not regular either. Each verdict depends on its own line
+    alone.
+    """
+    values = np.frombuffer(block, dtype=np.uint8)
+    ends = np.flatnonzero(values == _NEWLINE)
+    starts = np.concatenate(([0], ends[:-1] + 1))
+    lengths = ends - starts
+    regular: npt.NDArray[np.bool_] = (lengths >= 1) & (lengths <= max_line_bytes)
+    separators = np.flatnonzero(values == ord(separator))
+    if b'"' in block:
+        quotes = np.flatnonzero(values == _QUOTE)
+        number = np.diff(np.searchsorted(quotes, ends), prepend=0)
+        paired = number % 2 == 0
+        quotes = quotes if paired.all() else quotes[np.repeat(paired, number)]
+        before, after = (
+            values[quotes[::2] - 1],
+            values[quotes[1::2] + 1],
+        )  # -1 is the line feed at the end of the block
+        begins = (before == ord(separator)) | (before == _NEWLINE) | (before == _QUOTE)
+        finishes = (
+            (after == ord(separator)) | (after == _NEWLINE) | (after == _RETURN) | (after == _QUOTE)
+        )
+        regular &= paired
+        regular[np.searchsorted(ends, quotes[::2][~(begins & finishes)])] = False
+        separators = separators[np.searchsorted(quotes, separators) % 2 == 0]
+    even = width > 1 and len(separators) == len(ends) * (width - 1)
+    by_line = separators.reshape(-1, width - 1) if even else None
+    # to look at the first and last separator of each line costs half as much as to count them
+    if by_line is None or (by_line[:, 0] < starts).any() or (by_line[:, -1] > ends).any():
+        regular &= np.diff(np.searchsorted(separators, ends), prepend=0) == width - 1
+    if b"\r" in block:
+        regular &= (lengths > 1) | (values[starts] != _RETURN)
+        returns = np.flatnonzero(values == _RETURN)
+        regular[np.searchsorted(ends, returns[values[returns + 1] != _NEWLINE])] = False
+    if b"\0" in block:
+        regular[np.searchsorted(ends, np.flatnonzero(values == 0))] = False
+    if not _is_utf8(block):
+        for place in np.flatnonzero(regular):
+            regular[place] = _is_utf8(block[starts[place] : ends[place]])
+    return regular
+
+
+def _is_utf8(data: bytes) -> bool:
+    if data.isascii():
+        return True
+    try:
+        data.decode("utf-8")
+    except UnicodeDecodeError:
+        return False
+    return True
+
+
+_UNITS = {"ms": 1_000, "us": 1_000_000, "ns": 1_000_000_000}
+_SIXTY = pl.Enum([f":{number:02}" for number in range(60)])
+
+
+class Columns:
+    """What the columns of a frame mean, as numbers."""
+
+    def __init__(self, options: SourceOptions) -> None:
+        self._options, self._rules = options, Rules(options)
+        self._read_in_utc = time_reader(options.time_unit, "UTC")
+
+    def rows(self, frame: pl.DataFrame) -> Rows:
+        """The rows of a frame."""
+        options, rules = self._options, self._rules
+        assert options.time is not None
+        none = np.zeros(frame.height, dtype=np.int64)
+        reasons, keys, amounts, texts = none, none, none + 1, None
+        if REASON in frame.columns:
+            reasons = frame[REASON].fill_null(0).to_numpy()
+        if options.key is not None:
+            texts = _texts(frame[options.key])
+            keys = _each(texts, rules.key)
+        if options.amount is not None:
+            amounts = _each(_texts(frame[options.amount]), rules.amount)
+        return Rows(
+            reasons=reasons,
+            seconds=self._seconds(frame[options.time]),
+            keys=keys,
+            amounts=amounts,
+            persons=None if options.person is None else _texts(frame[options.person]),
+            ids=None if options.unique is None else _texts(frame[options.unique]),
+            texts=texts if options.discover else None,
+        )
+
+    def _seconds(self, column: pl.Series) -> Numbers:
+        """Unix seconds; ``NO_TIME`` where there is no time."""
+        kind, zone, unit = column.dtype, self._options.zone, self._options.time_unit
+        if isinstance(kind, pl.Date):
+            return seconds_of_local(_numbers(column.to_physical().cast(pl.Int64) * 86_400), zone)
+        if isinstance(kind, pl.Datetime):
+            known = "UTC" if kind.time_zone is not None else zone
+            seconds = column.to_physical() // _UNITS[kind.time_unit]
+            return seconds_of_local(_numbers(seconds), known)
+        if kind.is_numeric() and not isinstance(kind, pl.Decimal) and unit != "iso":
+            whole = column.cast(pl.Float64).floor() if kind.is_float() else column
+            return seconds_of_numbers(_numbers(whole.cast(pl.Int64, strict=False)), unit)
+        return self.seconds_of_texts(_texts(column))
+
+    def seconds_of_texts(self, texts: pl.Series) -> Numbers:
+        """Unix seconds of texts. Minutes and seconds of a time in ISO 8601 are cut off, so that
+        each hour is read once; whole numbers are read at once."""
+        options = self._options
+        minutes, seconds = (
+            texts.str.slice(at, 3).cast(_SIXTY, strict=False).to_physical() for at in (13, 16)
+        )
+        rest = texts.str.slice(19)
+        if rest.str.starts_with(".").any():
+            rest = rest.str.replace(r"^\.[0-9]{1,9}($|[^0-9])", ".0${1}")
+        behind = _numbers(60 * minutes.cast(pl.Int64) + seconds, missing=-1)
+        hours = texts.zip_with(pl.Series(behind < 0), texts.str.head(13) + ":00:00" + rest)
+        whole = texts.str.contains("^[0-9]{1,17}$")
+        if options.time_unit == "iso" or not whole.any():
+            return self._seconds_of_hours(hours, behind)
+        numbers = _numbers(texts.set(~whole, None).cast(pl.Int64))
+        return np.where(
+            whole.to_numpy(),
+            seconds_of_numbers(numbers, options.time_unit),
+            self._seconds_of_hours(hours.set(whole, ""), behind),
+        )
+
+    def _seconds_of_hours(self, hours: pl.Series, behind: Numbers) -> Numbers:
+        zone = self._options.zone
+        seconds = _each(hours, self._rules.time if zone == "UTC" else self._read_in_utc)
+        seconds = np.where(seconds == NO_TIME, NO_TIME, seconds + np.maximum(behind, 0))
+        if zone == "UTC":
+            return seconds
+        iso, offset = hours.str.slice(4, 1) == "-", hours.str.slice(16).str.contains("[Z+-]")
+        return np.where((iso & ~offset).to_numpy(), seconds_of_local(seconds, zone), seconds)
+
+
+def _numbers(column: pl.Series, *, missing: int = NO_TIME) -> Numbers:
+    return column.fill_null(missing).to_numpy().astype(np.int64)
+
+
+def _each(texts: pl.Series, rule: Callable[[str], int]) -> Numbers:
+    """What a rule says of each text. It is applied once to each distinct one."""
+    if not len(texts):
+        return np.empty(0, dtype=np.int64)
+    kind = pl.Categorical(pl.Categories.random())
+    codes = texts.cast(kind).to_physical().to_numpy()
+    row = np.full(int(codes.max()) + 1, -1, dtype=np.int64)
+    row[codes] = np.arange(len(codes))
+    there = np.flatnonzero(row >= 0)
+    results = np.zeros(len(row), dtype=np.int64)
+    results[there] = [rule(text) for text in texts.gather(row[there]).to_list()]
+    each: Numbers = results[codes]
+    return each
+
+
+def _texts(column: pl.Series) -> pl.Series:
+    """The text of each value, empty where there is none. A whole number has no decimals, whatever
+    its type; NaN and infinity are missing, like null."""
+    kind = column.dtype
+    if kind.is_float():
+        column = _texts_of_floats(column)
+    elif isinstance(kind, pl.Decimal) and kind.scale:
+        column = column.cast(pl.String).str.replace(r"\.?0+$", "")
+    elif kind.is_numeric() or isinstance(kind, pl.Categorical | pl.Enum | pl.Boolean | pl.Null):
+        column = column.cast(pl.String)
+    elif not isinstance(kind, pl.String):
+        raise InputError(
+            f"the column {column.name!r} is neither text nor numbers; choose another column"
+        )
+    return column.fill_null("")
+
+
+def number_text(value: float | Decimal) -> str | None:
+    """The text of a number in a cell: whole numbers have no decimals, others no exponent; NaN and
+    infinity are missing."""
+    if not math.isfinite(value):
+        return None
+    return str(int(value)) if value == value // 1 else format(Decimal(str(value)).normalize(), "f")
+
+
+def _texts_of_floats(values: pl.Series) -> pl.Series:
+    """:func:`number_text` of each value, in bulk for whole numbers."""
+    whole = values.cast(pl.Int64, strict=False)
+    exact = (whole == values).fill_null(value=False)
+    others = values.filter(~exact & values.is_not_null()).unique()
+    if not len(others):
+        return whole.cast(pl.String)
+    texts = pl.Series([number_text(value) for value in others], dtype=pl.String)
+    written = values.replace_strict(others, texts, default=None, return_dtype=pl.String)
+    return whole.cast(pl.String).zip_with(exact, written)

@@ -1,0 +1,507 @@
+"""From rows to counts per tick and key: the one place that decides which rows of a history count.
+
+Readers give rows as columns of numbers (:class:`Rows`). A row is left out for a reason of its own,
+because its id is repeated, or because its person has reached the cap. Of each person and tick (or
+day) the first rows in the order of the input count, under the first keys: the rule of
+:meth:`Unit.takes`, for many rows at once.
+
+The rows of a person and day are put together by a sort of 64-bit numbers: some bits of a seeded
+hash, and the number of the row. Then each name is compared with the one before it, so that two
+persons are never taken for one, whatever their hashes are.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field, replace
+from functools import cached_property
+from typing import TYPE_CHECKING, Any, TypeAlias
+
+import numpy as np
+import numpy.typing as npt
+
+from fadecount.noise import unpredictable
+from fadecount.sources.options import SourceOptions
+from fadecount.sources.report import SourceReport
+from fadecount.sources.rows import Reason
+from fadecount.sources.times import NO_TIME
+from fadecount.streams.discovery import Counts
+from fadecount.streams.embargo import add_counts
+from fadecount.streams.inputs import Key, Noted, person_digest
+
+if TYPE_CHECKING:
+    import polars
+
+Numbers = npt.NDArray[np.int64]
+Mask = npt.NDArray[np.bool_]
+Names: TypeAlias = "npt.NDArray[np.object_] | polars.Series"
+"""Texts, one for each row: an array of strings, or a column of polars."""
+
+LEAST_AT_ONCE = 1 << 21
+"""Rows of persons that are capped at once, at least; more, as more persons are kept: to look at
+those again takes less time than the rows."""
+Rows32 = npt.NDArray[np.uint32]
+"""Numbers of rows."""
+MOST_PAIRS = 1 << 62
+_NONE = np.empty(0, dtype=np.int64)
+_ODD = np.uint64(0x9E3779B97F4A7C15)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True, eq=False)
+class Rows:
+    """Rows of an input, in its order: what the rules of ``rows`` make of their cells. A ``reason``
+    (or 0) says why a row has no cells, ``seconds`` of ``NO_TIME`` and negative keys and amounts say
+    why a cell means nothing. ``texts`` are the keys as they are written."""
+
+    reasons: Numbers
+    seconds: Numbers
+    keys: Numbers
+    amounts: Numbers
+    persons: Names | None = None
+    ids: Names | None = None
+    texts: Names | None = None
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Placed:
+    """Good rows: tick, position of the key (behind the declared ones, that of all hidden keys),
+    amount, and where they matter persons and the texts of keys."""
+
+    ticks: Numbers
+    keys: Numbers
+    amounts: Numbers
+    persons: Names | None
+    texts: Names | None
+
+    def __getitem__(self, at: npt.NDArray[Any]) -> Placed:
+        """Some of the rows."""
+        persons = None if self.persons is None else self.persons[at]
+        texts = None if self.texts is None else self.texts[at]
+        return Placed(self.ticks[at], self.keys[at], self.amounts[at], persons, texts)
+
+
+Counted = Callable[[Sequence[bytes], Sequence[Key] | None], Numbers]
+"""What of each person (by digest) already counts in the first wanted tick; see
+:meth:`Stream.persons_counted`."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Earlier:
+    """What of persons earlier runs counted in the first wanted tick, which is still open (``any``:
+    whether there is something). Digests use this key."""
+
+    key: bytes
+    counted: Counted
+    any: bool = True
+
+
+@dataclass(frozen=True, slots=True, kw_only=True, eq=False)
+class History:
+    """The counts of an input that was read to its end: row i says that ``counts[i]`` was counted in
+    tick ``ticks[i]`` under key ``keys[i]``, sorted, each pair once. ``first_tick`` and
+    ``last_tick`` are those of the first and the last event, also of hidden keys.
+
+    ``report`` is exact, and for the owner of the events only, like all of this.
+    """
+
+    ticks: Numbers = field(repr=False)
+    keys: Numbers = field(repr=False)
+    counts: Numbers = field(repr=False)
+    first_tick: int | None
+    last_tick: int | None
+    report: SourceReport = field(repr=False)
+    hidden: Callable[[int], Counts] = field(repr=False)
+    """How many persons brought each hidden key in the day of a tick."""
+    persons: Callable[[int], dict[Noted, int]] = field(repr=False)
+    """What of each person was counted here in the day of a tick, as :meth:`Unit.takes` notes it."""
+
+
+class Tally:
+    """Adds up rows. Memory grows with the number of distinct pairs of tick and key (of tick and
+    person, where these are bounded; of ids), not with the number of rows."""
+
+    def __init__(self, options: SourceOptions, earlier: Earlier | None = None) -> None:
+        self._options, self.report = options, SourceReport()
+        self._caps = None if options.person is None else Caps(options, earlier)
+        self._ids: set[tuple[object, ...]] = set()
+        self._waiting: list[Placed] = []
+        self._sums: tuple[Numbers, Numbers] = (_NONE, _NONE)
+        self._hidden: dict[int, dict[str, int]] = {}
+        self._hidden_ticks: list[int] = []
+
+    def add(self, rows: Rows) -> None:
+        """Count the rows that are good, and report the others."""
+        self.report.rows_read += len(rows.reasons)
+        good, ticks = self._judged(rows)
+        placed = Placed(ticks, rows.keys, rows.amounts, rows.persons, rows.texts)
+        ids = rows.ids
+        if not good.all():
+            at = np.flatnonzero(good)
+            placed, ids = placed[at], None if ids is None else ids[at]
+        if ids is not None:
+            placed = placed[np.flatnonzero(self._new(placed, ids))]
+        self._waiting.append(placed)
+        kept = 0 if self._caps is None else self._caps.kept
+        if sum(len(each.ticks) for each in self._waiting) >= max(LEAST_AT_ONCE, 4 * kept):
+            self._settle()
+
+    def done(self) -> History:
+        """Everything that was added."""
+        self._settle()
+        places, counts = self._sums
+        ticks, keys = np.divmod(places, self._options.width)
+        events = (
+            [*ticks[[0, -1]].tolist(), *self._hidden_ticks] if len(ticks) else self._hidden_ticks
+        )
+        block_of, caps = self._options.block_of, self._caps
+        return History(
+            ticks=ticks,
+            keys=keys,
+            counts=counts,
+            first_tick=min(events, default=None),
+            last_tick=max(events, default=None),
+            report=self.report,
+            hidden=lambda tick: self._hidden.get(block_of(tick), {}),
+            persons=lambda tick: {} if caps is None else caps.in_block(block_of(tick)),
+        )
+
+    def _judged(self, rows: Rows) -> tuple[Mask, Numbers]:
+        """Which rows are good, and the ticks in which they count."""
+        options, timed = self._options, rows.seconds != NO_TIME
+        ticks = options.ticks.of(np.where(timed, rows.seconds, 0))
+        first, end, since = options.first_tick, options.end_tick, options.late_from
+        wrong: list[tuple[Mask, Numbers | int]] = [
+            (rows.reasons > 0, rows.reasons),
+            (~timed, Reason.TIME),
+            (rows.keys < 0, -rows.keys),
+            (rows.amounts < 0, -rows.amounts),
+        ]
+        for names, missing in ((rows.persons, Reason.PERSON), (rows.ids, Reason.ID)):
+            if names is not None:
+                wrong.append((np.asarray(names == "", dtype=np.bool_), missing))
+        if first is not None:
+            if options.late == "next" and since is not None:
+                ticks = np.where((ticks >= since) & (ticks < first), first, ticks)
+            wrong.append((ticks < first, Reason.BEFORE))
+        if end is not None:
+            wrong.append((ticks >= end, Reason.AFTER))
+        wrong = [(mask, reason) for mask, reason in wrong if mask.any()]
+        if not wrong:
+            return timed, ticks
+        reasons = np.select([mask for mask, _ in wrong], [reason for _, reason in wrong], 0)
+        for reason, count in enumerate(np.bincount(reasons).tolist()):
+            if reason and count:
+                self.report.skipped[Reason(reason)] += count
+        return reasons == 0, ticks
+
+    def _new(self, rows: Placed, ids: Names) -> list[bool]:
+        """Which rows have an id that no earlier row of the same tick, key and person had. Rows of
+        other keys and persons must not decide: one of them could push out what somebody else did.
+        """
+        columns = (
+            [None] * len(ids) if each is None else as_list(each)
+            for each in (rows.ticks, rows.keys, rows.persons, rows.texts, ids)
+        )
+        fresh = []
+        for event in zip(*columns, strict=True):
+            before = len(self._ids)
+            self._ids.add(event)
+            fresh.append(len(self._ids) > before)
+        self.report.skipped.update({Reason.REPEATED: fresh.count(False)} if not all(fresh) else {})
+        return fresh
+
+    def _settle(self) -> None:
+        """Count the rows that wait."""
+        if not self._waiting:
+            return
+        rows, self._waiting = _joined(self._waiting), []
+        options = self._options
+        if self._caps is not None:
+            counts = self._caps.counts(rows)
+            self.report.rows_dropped += len(counts) - int(np.count_nonzero(counts))
+            rows = replace(rows, persons=None)[np.flatnonzero(counts)]
+        keys = rows.keys
+        if options.discover:
+            hidden = keys == len(options.keys)
+            self._hide(rows[np.flatnonzero(hidden)])
+            if options.other is None:
+                rows = rows[np.flatnonzero(~hidden)]
+                keys = rows.keys
+            else:
+                keys = np.where(hidden, options.keys.index(options.other), keys)
+        self.report.rows_cut += int(np.count_nonzero(rows.amounts > options.max_amount))
+        amounts = np.minimum(rows.amounts, options.max_amount)
+        added = _added_up(rows.ticks * options.width + keys, amounts)
+        both = (np.concatenate(pair) for pair in zip(self._sums, added, strict=True))
+        self._sums = _added_up(*both)
+
+    def _hide(self, rows: Placed) -> None:
+        """Note how many more persons brought hidden keys."""
+        if not len(rows.ticks) or rows.texts is None:
+            return
+        blocks = self._options.unit.blocks_of(self._options.ticks, rows.ticks)
+        for block in np.unique(blocks).tolist():
+            keys = Counter(as_list(rows.texts[np.flatnonzero(blocks == block)]))
+            add_counts(self._hidden.setdefault(block, {}), keys.items())
+        ticks = [*self._hidden_ticks, int(rows.ticks.min()), int(rows.ticks.max())]
+        self._hidden_ticks = [min(ticks), max(ticks)]
+
+
+def _added_up(places: Numbers, amounts: Numbers) -> tuple[Numbers, Numbers]:
+    """The distinct places in their order, and the sum of the amounts at each."""
+    if not len(places):
+        return places, amounts
+    first, span = int(places.min()), int(np.ptp(places)) + 1
+    if span > 16 * len(places):
+        distinct, at = np.unique(places, return_inverse=True)
+        sums = np.zeros(len(distinct), dtype=np.int64)
+        np.add.at(sums, at, amounts)
+        return distinct, sums
+    sums = np.zeros(span, dtype=np.int64)
+    np.add.at(sums, places - first, amounts)
+    there = np.flatnonzero(np.bincount(places - first))
+    return there + first, sums[there]
+
+
+class Caps:
+    """Which rows of persons count, of pieces of an input that come in its order.
+
+    Between two pieces it keeps one row for each person, tick (or day) and key of which something
+    counts: memory does not grow with the other rows.
+    """
+
+    def __init__(self, options: SourceOptions, earlier: Earlier | None = None) -> None:
+        self._options, self._earlier = options, earlier
+        self._several = options.unit.keys > 1
+        self._seed = int.from_bytes(unpredictable(8))
+        self._rows: Placed | None = None
+        self._times = self._before = np.empty(0, dtype=np.int64)
+        """How many rows of each count, with those of earlier runs; and those of earlier runs."""
+
+    @cached_property
+    def _key(self) -> bytes:
+        return unpredictable(32) if self._earlier is None else self._earlier.key
+
+    @property
+    def kept(self) -> int:
+        """How many rows are kept between two pieces."""
+        return len(self._times)
+
+    def counts(self, piece: Placed) -> Mask:
+        """Which rows of the next piece count."""
+        options, old = self._options, self.kept
+        rows = piece if self._rows is None else _joined([self._rows, piece])
+        assert rows.persons is not None
+        blocks = self._blocks_of(rows.ticks)
+        order, begins = _persons_together(rows.persons, blocks, self._seed)
+        whose = keys = np.empty(0, dtype=np.int64)
+        if self._several:
+            whose, keys = np.empty(len(blocks), dtype=np.int64), self._keys_of(rows)
+            whose[order] = np.repeat(np.arange(len(begins)), _lengths(begins, len(blocks)))
+            order, begins = _together(_pairs(whose, keys))
+        first, lengths = order[begins], _lengths(begins, len(blocks))
+        noted = first < old
+        before, offset = np.zeros((2, len(first)), dtype=np.int64)
+        before[noted], offset[noted] = self._before[first[noted]], self._times[first[noted]] - 1
+        reopened = self._reopened(blocks[first])
+        new = np.flatnonzero(reopened & ~noted)
+        before[new] = offset[new] = self._counted(rows[first[new]], by_key=self._several)
+        most = np.full(len(first), options.per_person)
+        if self._several:  # under a hidden key a person counts once
+            most[keys[first] >= len(options.keys)] = 1
+            # the first keys of a person are those of earlier runs, then those of the first rows
+            fresh = np.flatnonzero(before == 0)
+            fresh = fresh[np.argsort(first[fresh])]
+            room = np.full(len(fresh), options.keys_per_person)
+            again = np.flatnonzero(reopened[fresh])
+            room[again] -= self._counted(rows[first[fresh[again]]], by_key=False)
+            most[fresh[_numbered(whose[first[fresh]]) >= room]] = 0
+        taken = np.minimum(np.maximum(most - offset, 0), lengths)
+        parts = np.stack([taken, lengths - taken], axis=1).ravel()
+        counts = np.empty(len(blocks), dtype=np.bool_)
+        counts[order] = np.repeat(np.tile([True, False], len(first)), parts)
+        times = offset + taken
+        keep = np.flatnonzero(times)
+        keep = keep[np.argsort(first[keep])] if self._several else keep
+        self._rows = _apart(rows[first[keep]])
+        self._times, self._before = times[keep], before[keep]
+        return counts[old:]
+
+    def in_block(self, block: int) -> dict[Noted, int]:
+        """What was counted there, as :meth:`Unit.takes` notes it."""
+        if self._rows is None:
+            return {}
+        there = (self._blocks_of(self._rows.ticks) == block) & (self._times > self._before)
+        at = np.flatnonzero(there)
+        rows, persons = self._rows[at], self._digests(self._rows[at])
+        times = (self._times - self._before)[at].tolist()
+        if not self._several:
+            return dict(zip(persons, times, strict=True))
+        noted: dict[Noted, int] = {}
+        keys, new = self._names_of_keys(rows), (self._before[at] == 0).tolist()
+        for person, key, count, is_new in zip(persons, keys, times, new, strict=True):
+            if is_new:
+                noted[person] = noted.get(person, 0) + 1
+            noted[person, key] = count
+        return noted
+
+    def _reopened(self, blocks: Numbers) -> Mask:
+        """Where the block is the first one, and earlier runs have counted persons there."""
+        first, earlier = self._options.first_tick, self._earlier
+        if first is None or earlier is None or not earlier.any:
+            return np.zeros(len(blocks), dtype=np.bool_)
+        return np.equal(blocks, self._options.block_of(first))
+
+    def _counted(self, rows: Placed, *, by_key: bool) -> Numbers:
+        """What earlier runs counted of the persons of these rows: events (under the key of the
+        row), or where a person has several keys, and not ``by_key``, keys."""
+        if not len(rows.ticks) or self._earlier is None:
+            return np.zeros(len(rows.ticks), dtype=np.int64)
+        keys = self._names_of_keys(rows) if by_key else None
+        return self._earlier.counted(self._digests(rows), keys)
+
+    def _digests(self, rows: Placed) -> list[bytes]:
+        assert rows.persons is not None
+        return [person_digest(name, self._key) for name in as_list(rows.persons)]
+
+    def _names_of_keys(self, rows: Placed) -> list[Key]:
+        """Positions of declared keys, and texts of hidden ones."""
+        keys: list[Key] = rows.keys.tolist()
+        if rows.texts is not None:
+            hidden = len(self._options.keys)
+            texts = as_list(rows.texts)
+            keys = [text if key == hidden else key for key, text in zip(keys, texts, strict=True)]
+        return keys
+
+    def _blocks_of(self, ticks: Numbers) -> Numbers:
+        blocks_of, calendar = self._options.unit.blocks_of, self._options.ticks
+        first, last = (int(ticks.min()), int(ticks.max())) if len(ticks) else (0, 0)
+        if last - first >= len(ticks):
+            return blocks_of(calendar, ticks)
+        blocks: Numbers = blocks_of(calendar, np.arange(first, last + 1))[ticks - first]
+        return blocks
+
+    def _keys_of(self, rows: Placed) -> Numbers:
+        """A number for the key of each row: the position of a declared one; those of hidden keys
+        are larger."""
+        if rows.texts is None:
+            return rows.keys
+        hidden = np.flatnonzero(rows.keys == len(self._options.keys))
+        numbers: dict[str, int] = {}
+        keys = rows.keys.copy()
+        keys[hidden] += [
+            numbers.setdefault(text, len(numbers)) for text in as_list(rows.texts[hidden])
+        ]
+        return keys
+
+
+def as_list(values: Names | Numbers) -> list[Any]:
+    """The values as Python has them."""
+    return values.tolist() if isinstance(values, np.ndarray) else values.to_list()
+
+
+def _joined(parts: list[Placed]) -> Placed:
+    """All rows as one, without chunks: to gather texts from many takes ten times as long."""
+
+    def column(name: str) -> Any:
+        columns = [getattr(each, name) for each in parts]
+        if columns[0] is None or len(columns) == 1:
+            return columns[0]
+        if all(isinstance(each, np.ndarray) for each in columns):
+            return np.concatenate(columns)
+        import polars
+
+        return polars.concat(
+            [polars.Series("", each, polars.String) for each in columns], rechunk=True
+        )
+
+    return Placed(*(column(name) for name in ("ticks", "keys", "amounts", "persons", "texts")))
+
+
+def _apart(rows: Placed) -> Placed:
+    """The rows with texts of their own: those of polars would hold a whole piece in memory."""
+    persons, texts = (
+        each if each is None or isinstance(each, np.ndarray) else each + ""
+        for each in (rows.persons, rows.texts)
+    )
+    return replace(rows, persons=persons, texts=texts)
+
+
+def _persons_together(names: Names, blocks: Numbers, seed: int) -> tuple[Rows32, Numbers]:
+    """:func:`_together` for rows of the same person and block."""
+    if isinstance(names, np.ndarray):
+        hashes = np.fromiter(map(hash, names), dtype=np.int64, count=len(names)).view(np.uint64)
+    else:
+        hashes = names.hash(seed).to_numpy()
+    numbers = hashes + blocks.astype(np.uint64) * _ODD
+    numbers >>= np.uint64(len(names).bit_length())
+    return _checked(names, blocks, *_together(numbers))
+
+
+def _checked(
+    names: Names, blocks: Numbers, order: Rows32, begins: Numbers
+) -> tuple[Rows32, Numbers]:
+    """The same order and beginnings; where rows of several persons or blocks came together by their
+    hashes, those of each by themselves."""
+    exact = _changes(names, blocks, order)
+    if len(exact) == len(begins):
+        return order, begins
+    group = np.repeat(np.arange(len(begins)), _lengths(begins, len(order)))
+    mixed = np.flatnonzero(np.isin(group, group[np.setdiff1d(exact, begins)]))
+    rows, numbers = order[mixed], dict[str, int]()
+    ranks = np.array([numbers.setdefault(name, len(numbers)) for name in as_list(names[rows])])
+    order[mixed] = rows[np.lexsort((rows, ranks, blocks[rows], group[mixed]))]
+    return order, _changes(names, blocks, order)
+
+
+def _changes(names: Names, blocks: Numbers, order: Rows32) -> Numbers:
+    """Where the person or the block is another than that of the row before."""
+    texts = names[order]
+    changes = np.ones(len(order), dtype=np.bool_)
+    changes[1:] = np.asarray(texts[1:] != texts[:-1], dtype=np.bool_)
+    if len(blocks) and np.ptp(blocks):
+        blocks = blocks[order]
+        changes[1:] |= blocks[1:] != blocks[:-1]
+    return np.flatnonzero(changes)
+
+
+def _together(numbers: npt.NDArray[np.uint64] | Numbers) -> tuple[Rows32, Numbers]:
+    """The rows in an order that puts equal numbers together, each in the order of the rows, and
+    where those of each number begin. Numbers are not negative."""
+    rows, bits = len(numbers), np.uint64(len(numbers).bit_length())
+    if rows and int(numbers.max()) >> 64 - int(bits):  # too large to stand before a row
+        _, numbers = np.unique(numbers, return_inverse=True)
+    both = numbers.astype(np.uint64)
+    both <<= bits
+    both |= np.arange(rows, dtype=np.uint32)
+    both.sort()
+    order = both.astype(np.uint32)
+    order &= np.uint32((1 << int(bits)) - 1)
+    both >>= bits
+    begins = np.ones(rows, dtype=np.bool_)
+    np.not_equal(both[1:], both[:-1], out=begins[1:])
+    return order, np.flatnonzero(begins)
+
+
+def _lengths(begins: Numbers, end: int) -> Numbers:
+    return np.diff(begins, append=end)
+
+
+def _pairs(first: Numbers, second: Numbers) -> Numbers:
+    """One number for each pair of two, from 0. The second ones are not negative."""
+    if not len(first):
+        return first
+    first, width = first - first.min(), int(second.max()) + 1
+    if (int(first.max()) + 1) * width > MOST_PAIRS:  # they would wrap
+        _, first = np.unique(first, return_inverse=True)
+    pairs: Numbers = first * width + second
+    return pairs
+
+
+def _numbered(whose: Numbers) -> Numbers:
+    """The number of each row, from 0, among those of the same."""
+    order, begins = _together(whose)
+    number: Numbers = np.empty(len(whose), dtype=np.int64)
+    number[order] = np.arange(len(whose)) - np.repeat(begins, _lengths(begins, len(whose)))
+    return number
