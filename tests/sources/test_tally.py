@@ -55,7 +55,7 @@ def counted_before(persons: Any, keys: Any) -> np.ndarray[Any, np.dtype[np.int64
     return np.array([min(1, BEFORE.get(each, 0)) for each in names], dtype=np.int64)
 
 
-def one_by_one(path: Path, chosen: SourceOptions, *, before: bool) -> object:
+def one_by_one(path: Path, chosen: SourceOptions, *, before: bool) -> tuple[Any, ...]:
     """What a run learns from a file, as :meth:`Unit.takes` decides row by row."""
     unit = chosen.unit
     counted: dict[int, dict[Any, int]] = {day: {} for day in DAYS}
@@ -145,7 +145,7 @@ def test_persons_whose_hashes_are_equal_stay_apart(
     unit = {"tick": "1h", "time": "time", "time_unit": "s", "person": "who", "person_per": "1d"}
     chosen = SourceOptions(**{**unit, **UNITS[number]})
     found = read(path, chosen)
-    rows, report, *_ = one_by_one(path, chosen, before=False)  # type: ignore[misc, attr-defined]
+    rows, report, *_ = one_by_one(path, chosen, before=False)
     assert (rows_of(found), found.report) == (rows, report)
 
 
