@@ -5,39 +5,40 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from fadecount.paper.figures import FIGURES, PaperFigure, drawn
+from fadecount.paper.beside import BESIDE
+from fadecount.paper.figures import FIGURES
+from fadecount.paper.report import Section
 from fadecount.paper.table import LONG, SHORT, rows
 
 
 @pytest.fixture(scope="module")
-def figures() -> dict[str, PaperFigure]:
+def figures() -> dict[str, Section]:
     return {name: make() for name, make in FIGURES.items()}
 
 
-def losses(figure: PaperFigure, label: str) -> np.ndarray[tuple[int], np.dtype[np.float64]]:
+def losses(figure: Section, label: str) -> np.ndarray[tuple[int], np.dtype[np.float64]]:
     found = [np.asarray(curve.losses) for curve in figure.curves if curve.label == label]
     assert len(found) == 1, label
     return found[0]
 
 
-def test_every_figure_is_whole(figures: dict[str, PaperFigure]) -> None:
+def test_every_figure_is_whole(figures: dict[str, Section]) -> None:
     assert list(figures) == ["fig2a", "fig2b", "fig2c", "fig3", "fig4a", "fig4b"]
     assert [len(figure.curves) for figure in figures.values()] == [4, 9, 6, 10, 9, 12]
     for name, figure in figures.items():
-        assert figure.ages[0] == 0
-        assert figure.ages[-1] == figure.horizon - 1
-        if figure.horizon == SHORT:
-            assert len(figure.ages) == SHORT
+        ages, horizon = figure.curves[0].ages, LONG if name in ("fig3", "fig4b") else SHORT
+        assert (ages[0], ages[-1]) == (0, horizon - 1)
+        assert len(ages) == SHORT or horizon == LONG
         labels = [curve.label for curve in figure.curves]
         assert len(set(labels)) == len(labels), name
-        assert "{" not in figure.sentence + figure.parameters
+        assert "{" not in figure.text[0] + figure.parameters
         for curve in figure.curves:
             assert np.all(curve.losses > 0)
             if "empirical" not in curve.label:
                 assert np.all(np.diff(curve.losses) >= -1e-12), (name, curve.label)
 
 
-def test_the_exact_loss_is_nowhere_above_the_others(figures: dict[str, PaperFigure]) -> None:
+def test_the_exact_loss_is_nowhere_above_the_others(figures: dict[str, Section]) -> None:
     for figure in figures.values():
         by_label = {curve.label: curve.losses for curve in figure.curves}
         for label, values in by_label.items():
@@ -49,12 +50,11 @@ def test_the_exact_loss_is_nowhere_above_the_others(figures: dict[str, PaperFigu
                 )
 
 
-def test_what_figure_2a_says(figures: dict[str, PaperFigure]) -> None:
+def test_what_figure_2a_says(figures: dict[str, Section]) -> None:
     figure = figures["fig2a"]
-    exact, theorem = losses(figure, "exact loss"), losses(figure, "theorem (sum)")
-    closed, empirical = (
-        losses(figure, "closed form of the theorem"),
-        losses(figure, "empirical, as in the paper"),
+    exact, closed, theorem, empirical = (
+        losses(figure, f"λ = 2, {what}")
+        for what in ("exact", "closed form", "theorem", "empirical")
     )
     assert np.all((exact / theorem >= 0.3) & (exact / theorem <= 0.5))
     assert np.all(exact <= empirical * (1.0 + 1e-12))
@@ -64,11 +64,11 @@ def test_what_figure_2a_says(figures: dict[str, PaperFigure]) -> None:
     assert np.any(np.diff(empirical) < 0)
 
 
-def test_what_figures_3_and_4b_say(figures: dict[str, PaperFigure]) -> None:
+def test_what_figures_3_and_4b_say(figures: dict[str, Section]) -> None:
     fading = rows(LONG, fading=True)[0].computed
     assert (
         "3.90 (λ = 1), 11.9 (λ = 2), 133 (λ = 3), 583 (W = 127), 109 (W = 1023)"
-        in figures["fig3"].sentence
+        in figures["fig3"].text[0]
     )
     # The fading loss of exponent 1 rises only at these ages, and no loss ever falls: what holds
     # here holds at every age.
@@ -80,20 +80,17 @@ def test_what_figures_3_and_4b_say(figures: dict[str, PaperFigure]) -> None:
         assert np.all(lost < np.asarray(row.computed.loss(ages)))
 
 
-def test_legends_and_marks_have_room(figures: dict[str, PaperFigure]) -> None:
-    for name, figure in figures.items():
-        picture = drawn(figure, figure.title)
+def test_legends_and_marks_have_room(figures: dict[str, Section]) -> None:
+    for name, section in (figures | {name: make() for name, make in BESIDE.items()}).items():
+        picture = section.drawn()
         picture.draw_without_rendering()
         renderer = picture.canvas.get_renderer()  # type: ignore[attr-defined]
         axes = picture.axes[0]
         legend = picture.legends[0].get_window_extent(renderer)
-        assert legend.x0 >= 0, name
-        assert legend.x1 <= picture.bbox.x1, name
+        assert 0 <= legend.x0 < legend.x1 <= picture.bbox.x1, name
         assert legend.y1 < axes.get_window_extent(renderer).y0, name
         assert axes.get_window_extent(renderer).height > 0.5 * picture.bbox.height, name
-        assert axes._left_title.get_window_extent(renderer).x1 <= picture.bbox.x1, name  # type: ignore[attr-defined]
         for labels in (axes.get_xticklabels(), axes.get_yticklabels()):
             boxes = [label.get_window_extent(renderer) for label in labels if label.get_text()]
-            assert not any(
-                one.overlaps(other) for at, one in enumerate(boxes) for other in boxes[:at]
-            ), name
+            pairs = ((one, other) for at, one in enumerate(boxes) for other in boxes[:at])
+            assert not any(one.overlaps(other) for one, other in pairs), name

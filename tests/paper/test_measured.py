@@ -2,14 +2,24 @@
 
 from __future__ import annotations
 
+from pathlib import Path
 from statistics import NormalDist
 
 import numpy as np
 import pytest
 
 import fadecount as fc
-from fadecount.paper.measured import BETA, Measured, Trial, delayed, measure, run, trials
-from fadecount.paper.report import measured_section, page
+from fadecount.paper.measured import (
+    BETA,
+    Measured,
+    Trial,
+    delayed,
+    measure,
+    measured_section,
+    run,
+    trials,
+)
+from fadecount.paper.report import page
 from fadecount.paper.table import LONG, SHORT, TABLE, rows
 
 FALSE_ALARM = 1e-9
@@ -47,7 +57,7 @@ def test_a_delay_misses_the_last_inputs() -> None:
 
 def test_parts_of_a_run_count_as_one(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("fadecount.paper.measured._ITEMS_AT_ONCE", 400 * SHORT)
-    trial, done = Trial(row=ROW, mechanism=delayed(ROW), runs=1001), list[float]()
+    trial, done = Trial(ROW, delayed(ROW), 1001), list[float]()
     result = measure(trial, done.append)
     assert result.trial == trial
     assert len(result.squared) == len(result.largest) == 1001
@@ -56,8 +66,10 @@ def test_parts_of_a_run_count_as_one(monkeypatch: pytest.MonkeyPatch) -> None:
 
 def test_every_row_of_the_table_is_tried_and_the_corollary() -> None:
     found = trials(200)
-    assert [each.row for each in found if not each.delay] == list(TABLE)
-    assert [(each.row.horizon, each.delay) for each in found if each.delay] == [
+    delays = [(each.row.horizon, each.mechanism.schedule.delay) for each in found]
+    assert [each.row for each in found[: len(TABLE)]] == list(TABLE)
+    assert not any(delay for _, delay in delays[: len(TABLE)])
+    assert delays[len(TABLE) :] == [
         (SHORT, 75),
         (SHORT, 180),
         (SHORT, 215),
@@ -74,8 +86,10 @@ def test_the_report_shows_what_was_measured() -> None:
     section = measured_section(results)
     assert len(section.table) == 1 + 9 + 3
     assert {len(line) for line in section.table} == {12}
-    text = page([section])
-    assert all(f"{each.mse:,.1f}" in text for each in results if not each.trial.delay)
+    text = page([section], Path())
+    assert all(
+        f"{each.mse:,.1f}" in text for each in results if not each.trial.mechanism.schedule.delay
+    )
     for each in results:
         assert 0 <= each.lower_bound <= each.kept_by_two_thirds
         assert each.upper_bound <= each.corollary or each.trial.row.exponent is None
@@ -83,11 +97,7 @@ def test_the_report_shows_what_was_measured() -> None:
 
 def test_the_interval_and_the_quantile() -> None:
     squares = np.array([900.0, 1000.0, 1100.0])
-    each = Measured(
-        trial=Trial(row=ROW, mechanism=ROW.computed, runs=3),
-        squared=squares,
-        largest=np.array([3.0, 1.0, 2.0]),
-    )
+    each = Measured(Trial(ROW, ROW.computed, 3), squared=squares, largest=np.array([3.0, 1.0, 2.0]))
     low, high = each.interval
     assert each.mse == 1000.0
     assert (high - low) / 2 == pytest.approx(2.5758 * 100.0 / 3**0.5, rel=1e-3)

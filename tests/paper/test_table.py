@@ -5,8 +5,8 @@ from __future__ import annotations
 import pytest
 
 import fadecount as fc
-from fadecount.paper.report import table_section
-from fadecount.paper.table import MSE, TABLE, TableRow, budgets_of, digits
+from fadecount.paper.report import digits
+from fadecount.paper.table import MSE, TABLE, TableRow, budgets_of, table_section
 
 FIXED = [row for row in TABLE if not row.is_optimal]
 OPTIMAL = [row for row in TABLE if row.is_optimal]

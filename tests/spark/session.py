@@ -57,7 +57,7 @@ def build_session(log: Path, *, master: str = "local[1]", **more: str) -> Any:
 
 def events_frame(events: Sequence[tuple[Any, ...]]) -> pa.Table:
     """Events (a moment, a page, perhaps a person) with the columns ``at``, ``page``, ``who``."""
-    moments, *texts = zip(*events, strict=True) if events else ((), ())
+    moments, *texts = zip(*events, strict=True) if events else ((), (), ())
     at = pa.array(np.array(moments, dtype="datetime64[s]")).cast(pa.timestamp("us", "UTC"))
     columns = [at, *(pa.array(each, pa.string()) for each in texts)]
     return pa.table(columns, ["at", "page", "who"][: len(columns)])

@@ -15,7 +15,8 @@ from functools import lru_cache, partial
 import numpy as np
 
 import fadecount as fc
-from fadecount.paper.figures import Losses, PaperFigure
+from fadecount.paper.figures import Losses, losses_of
+from fadecount.paper.report import Section
 from fadecount.paper.table import LONG, MSE, SHORT, TableRow, rows
 from fadecount.planning.blocks import Wish, blocks_for, plain_lengths
 from fadecount.planning.request import read_request
@@ -64,88 +65,55 @@ def _starts(losses: Losses, first: int, horizon: int) -> list[int]:
     return sorted({max(first, rise) for rise in rises.tolist()})
 
 
-def beside(horizon: int, name: str, title: str) -> PaperFigure:
-    """The figure of one horizon: for each exponent the paper's exact loss and theorem, and both
-    block counters."""
+def _beside(name: str, horizon: int, steps: str) -> Section:
+    """For each exponent the paper's exact loss and theorem, and both block counters."""
     used = rows(horizon, fading=True)
     designs = {(row, first): blocks_like(row, first) for row in used for first in (0, LATER)}
-    lags = [
-        stage.lag
-        for blocks, _ in designs.values()
-        for each in blocks.levels
-        for stage in each.stages
+    levels = [level for blocks, _ in designs.values() for level in blocks.levels]
+    lags = np.array([stage.lag for level in levels for stage in level.stages])
+    shown = sorted({0, 1, 3, LATER, 100, SHORT - 1, horizon - 1})
+    jumps = np.concatenate([lags - 1, lags, shown])
+    ages = np.union1d(spread_ages(horizon), jumps[(jumps >= 0) & (jumps < horizon)])
+    curves = [
+        Curve(label=f"{row.short}, {what}", ages=ages, losses=losses, kind=kind, group=group)
+        for group, row in enumerate(used)
+        for what, kind, losses in (
+            ("exact", "exact", losses_of(row, "exact", ages)),
+            ("theorem", "bound", losses_of(row, "theorem", ages)),
+            ("blocks", "paper", np.asarray(designs[row, 0][0].loss(ages))),
+            (f"blocks, age {LATER}+", "baseline", np.asarray(designs[row, LATER][0].loss(ages))),
+        )
     ]
-    jumps = [age for lag in lags for age in (lag - 1, lag) if 0 <= age < horizon]
-    ages = np.union1d(spread_ages(horizon), [*jumps, *shown_ages(horizon)]).astype(np.int64)
-    curves = []
-    for group, row in enumerate(used):
-        lines = [
-            ("exact", "exact", row.computed.loss(ages)),
-            ("theorem", "bound", row.computed.paper_loss(ages)),
-            ("blocks", "paper", designs[row, 0][0].loss(ages)),
-            (f"blocks, age {LATER}+", "baseline", designs[row, LATER][0].loss(ages)),
-        ]
-        curves += [
-            Curve(
-                label=f"λ = {row.exponent:g}, {label}",
-                ages=ages,
-                losses=np.asarray(losses),
-                kind=kind,
-                group=group,
-            )
-            for label, kind, losses in lines
-        ]
     early, late = (
-        ", ".join(f"{rounded_up(designs[row, first][1], 3)} (λ = {row.exponent:g})" for row in used)
+        ", ".join(f"{rounded_up(designs[row, first][1], 3)} ({row.short})" for row in used)
         for first in (0, LATER)
     )
-    return PaperFigure(
+    places = np.searchsorted(ages, shown)
+    numbers = [[curve.label, *map(short_loss, curve.losses[places].tolist())] for curve in curves]
+    return Section(
         name=name,
-        number="Beside block counters",
-        title=title,
-        horizon=horizon,
-        columns=None,
-        logarithmic=True,
-        sentence=(
-            "Block counters that keep the shape of the paper's exact loss at every age lose at most"
-            f" so many times as much: {early}. Where this is above 1, the paper's algorithm is the"
-            " better one: a curve that is tightest at the first ages suits it. Block counters that"
-            f" keep the shape only from age {LATER} on lose from then on at most {late} times as"
-            f" much, and before it as much as at age {LATER}: more than the paper's algorithm at"
-            " the first ages."
-        ),
+        heading=f"Beside block counters: Algorithm 3 and blocks with the same error, {steps} steps",
+        text=[
+            f"""Block counters that keep the shape of the paper's exact loss at every age lose at
+            most so many times as much: {early}. Where this is above 1, the paper's algorithm is the
+            better one: a curve that is tightest at the first ages suits it. Block counters that
+            keep the shape only from age {LATER} on lose from then on at most {late} times as much,
+            and before it as much as at age {LATER}: more than the paper's algorithm at the first
+            ages.""",
+            "The same losses at a few ages, rounded up.",
+        ],
+        table=[["", *(f"age {age:,}" for age in shown)], *numbers],
         parameters=(
             f"T = {horizon:,}, mean squared error {MSE:g} over the first T outputs, continuous"
             " noise."
         ),
-        ages=ages,
-        curves=tuple(curves),
+        curves=curves,
+        logarithmic=True,
     )
 
 
-def shown_ages(horizon: int) -> list[int]:
-    """The ages of the table."""
-    return sorted({0, 1, 3, LATER, 100, SHORT - 1, horizon - 1})
-
-
-def loss_rows(figure: PaperFigure) -> list[list[str]]:
-    """The losses of all curves of a figure at a few ages, rounded up."""
-    ages = shown_ages(figure.horizon)
-    places = np.searchsorted(figure.ages, ages)
-    return [
-        ["", *(f"age {age:,}" for age in ages)],
-        *(
-            [curve.label, *map(short_loss, curve.losses[places].tolist())]
-            for curve in figure.curves
-        ),
-    ]
-
-
-TABLE_TEXT = "The same losses at a few ages, rounded up."
-BESIDE: dict[str, Callable[[], PaperFigure]] = {
-    name: partial(
-        beside, horizon, name, f"Algorithm 3 and blocks with the same error, {steps} steps"
-    )
+BESIDE: dict[str, Callable[[], Section]] = {
+    name: partial(_beside, name, horizon, steps)
     for name, horizon, steps in (
         ("blocks_thousand", SHORT, "a thousand"),
         ("blocks_million", LONG, "a million"),

@@ -1,89 +1,68 @@
-"""The report: one self-contained page with the figures and tables in the paper's order, each with
-an explanation and its parameters."""
+"""The report: figures as PNG, SVG and CSV, tables as CSV, and one self-contained page that shows
+them, each with an explanation and its parameters."""
 
 from __future__ import annotations
 
 import base64
+import csv
 import html
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from importlib.resources import files
+from pathlib import Path
+
+from matplotlib.figure import Figure
 
 import fadecount as fc
-from fadecount.paper.measured import CONFIDENCE, Measured
-from fadecount.paper.table import TABLE, budgets_of, digits
-from fadecount.rounding import short_loss
-
-Table = Sequence[Sequence[object]]
-"""Rows of cells, the first one of names. The page rounds numbers; the CSV file has them in full."""
+from fadecount.plots import Curve, draw_curves, new_figure, save_figure
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@dataclass(frozen=True, slots=True, kw_only=True, eq=False)
 class Section:
-    """One part of the report. ``text`` is HTML, ``picture`` SVG, ``files`` hold its numbers."""
+    """One part of the report. ``text`` is HTML. ``curves`` make a picture; they have the same ages.
+    ``table`` is rows of cells, the first one of names; the page rounds numbers."""
 
     name: str
     heading: str
     text: Sequence[str]
     parameters: str
-    files: Sequence[str]
-    picture: str = ""
-    table: Table = ()
+    table: Sequence[Sequence[object]] = ()
+    curves: Sequence[Curve] = ()
+    logarithmic: bool = False
+
+    @property
+    def files(self) -> list[str]:
+        """The files beside the page."""
+        suffixes = ("png", "svg", "csv") if self.curves else ("csv",)
+        return [f"{self.name}.{suffix}" for suffix in suffixes]
+
+    def drawn(self) -> Figure:
+        """The picture; larger for a million steps."""
+        figure = new_figure(*((9.6, 5.4) if self.curves[0].ages[-1] > 1000 else (8.0, 4.8)))
+        draw_curves(figure, self.curves, logarithmic=self.logarithmic, subject="item")
+        return figure
+
+    def write(self, folder: Path) -> None:
+        """Write the files: the numbers in full, and the picture."""
+        numbers: Iterable[Sequence[object]] = self.table
+        if self.curves:
+            columns = [self.curves[0].ages, *(curve.losses for curve in self.curves)]
+            points = zip(*(column.tolist() for column in columns), strict=True)
+            numbers = [["age", *(curve.label for curve in self.curves)], *points]
+            figure = self.drawn()
+            for name in self.files[:2]:
+                save_figure(figure, folder / name)
+        with (folder / f"{self.name}.csv").open("w", newline="", encoding="utf-8") as file:
+            csv.writer(file).writerows(numbers)
 
 
-def table_section() -> Section:
-    """Table 1: every row as printed and as computed."""
-    table: list[Sequence[object]] = [TABLE_COLUMNS]
-    for row in TABLE:
-        both = (row.printed_mechanism, row.computed)
-        budgets = [value for each in both for value in (*budgets_of(each), "")[:2]]
-        objectives = [short_loss(row.objective(each)) if row.is_optimal else "" for each in both]
-        table.append([row.horizon, row.name, *budgets, *objectives])
-    return Section(
-        name="table1",
-        heading="Table 1: budgets for a mean squared error of 1000",
-        text=TABLE_TEXT,
-        table=table,
-        parameters="Continuous Laplace noise, B = 0.",
-        files=["table1.csv"],
-    )
-
-
-def measured_section(results: Sequence[Measured]) -> Section:
-    """What was measured: every trial, and the bounds around it."""
-    table: list[Sequence[object]] = [MEASURED_COLUMNS]
-    for each in results:
-        trial = each.trial
-        mse = [""] * 4 if trial.delay else [each.mse, *each.interval, each.forecast]
-        corollary = each.corollary if trial.row.exponent is not None else ""
-        bounds = [each.lower_bound, each.kept_by_two_thirds, each.upper_bound, corollary]
-        table.append([trial.row.horizon, trial.row.name, trial.delay, trial.runs, *mse, *bounds])
-    plain = [each for each in results if not each.trial.delay]
-    inside = sum(each.interval[0] <= each.forecast <= each.interval[1] for each in plain)
-    return Section(
-        name="measured",
-        heading="Measured with real noise",
-        text=[
-            text.format(inside=inside, count=len(plain), miss=f"{1 - CONFIDENCE:.0%}")
-            for text in MEASURED_TEXT
-        ],
-        table=table,
-        parameters=(
-            "Integer noise from the operating system's entropy: every run of this command gives"
-            " other numbers."
-        ),
-        files=["measured.csv"],
-    )
-
-
-def page(sections: Sequence[Section]) -> str:
-    """The report as HTML. It loads no other files."""
+def page(sections: Sequence[Section], folder: Path) -> str:
+    """The report as HTML, with the pictures that the sections wrote. It loads no other files."""
     style = files("fadecount.paper").joinpath("report.css").read_text(encoding="utf-8")
     contents = "".join(
         f'<li><a href="#{each.name}">{html.escape(each.heading)}</a></li>' for each in sections
     )
-    body = "\n".join(_section(each) for each in sections)
-    introduction = "".join(f"<p>{each}</p>" for each in INTRODUCTION)
+    body = "\n".join(_section(each, folder) for each in sections)
     return f"""<!doctype html>
 <html lang="en">
 <head>
@@ -96,7 +75,7 @@ def page(sections: Sequence[Section]) -> str:
 <body>
 <header>
 <h1>Continual counting with gradual privacy expiration, reproduced</h1>
-{introduction}
+{_INTRODUCTION}
 <nav aria-label="Contents"><ol>{contents}</ol></nav>
 </header>
 <main>
@@ -109,33 +88,21 @@ The CSV files beside this page hold the numbers.</p></footer>
 """
 
 
-def _section(section: Section) -> str:
-    parts = [
-        f'<section id="{section.name}">',
-        f"<h2>{_unbroken(html.escape(section.heading))}</h2>",
-    ]
-    texts = [f"<p>{_unbroken(each)}</p>" for each in section.text]
-    if section.picture:
-        address = base64.b64encode(section.picture.encode("utf-8")).decode("ascii")
-        parts.append(
-            f'<figure><img alt="{html.escape(section.heading)}" '
-            f'src="data:image/svg+xml;base64,{address}">'
-            f"<figcaption>{texts.pop(0)}</figcaption></figure>"
-        )
-    parts += [*texts, _table(section.table) if section.table else ""]
+def _section(section: Section, folder: Path) -> str:
+    picture, heading = "", html.escape(section.heading)
+    if section.curves:
+        svg = base64.b64encode((folder / f"{section.name}.svg").read_bytes()).decode("ascii")
+        picture = f'<img alt="{heading}" src="data:image/svg+xml;base64,{svg}">'
+    texts = "".join(f"<p>{each}</p>" for each in section.text)
     names = ", ".join(f'<a href="{name}">{name}</a>' for name in section.files)
-    parts.append(
-        f'<p class="small">{_unbroken(html.escape(section.parameters))} Data: {names}.</p>'
-    )
-    return "\n".join([*parts, "</section>"])
+    text = f"<h2>{heading}</h2>{picture}{texts}{_table(section.table) if section.table else ''}"
+    small = f'<p class="small">{html.escape(section.parameters)} Data: {names}.</p>'
+    # an equation stays on one line
+    shown = f"{text}{small}".replace(" = ", "&nbsp;=&nbsp;")
+    return f'<section id="{section.name}">\n{shown}\n</section>'
 
 
-def _unbroken(text: str) -> str:
-    """An equation stays on one line."""
-    return text.replace(" = ", "&nbsp;=&nbsp;")
-
-
-def _table(table: Table) -> str:
+def _table(table: Sequence[Sequence[object]]) -> str:
     """Columns of numbers are aligned to the right, those of words to the left."""
     header, *rows = [[_shown(cell) for cell in row] for row in table]
     words = [any(row[at][:1].isalpha() for row in rows) for at in range(len(header))]
@@ -158,67 +125,25 @@ def _shown(cell: object) -> str:
     return f"{cell:,}" if isinstance(cell, int) else str(cell)
 
 
-# The text, as HTML. Numbers are filled in where they are known.
-# ------------------------------------------------------------------------------------------------
-def _flowing(text: str) -> str:
-    return " ".join(text.split())
+def digits(value: float) -> str:
+    """A number with the four significant digits of the paper's table.
+
+    >>> digits(0.05644805), digits(1.0961), digits(6.973)
+    ('0.05645', '1.096', '6.973')
+    """
+    return f"{value:#.4g}"
 
 
-_BUDGETS = ("printed ε", "printed past ε", "computed ε", "computed past ε")
-TABLE_COLUMNS = ("T", "mechanism", *_BUDGETS, "printed objective", "computed objective")
-_ERRORS = ("measured MSE", "from", "to", "forecast", "lower bound", "largest error", "our bound")
-MEASURED_COLUMNS = ("T", "mechanism", "B", "runs", *_ERRORS, "Corollary 1")
-
-INTRODUCTION = tuple(
-    _flowing(text)
-    for text in (
-        """Every figure and table of the evaluation in Andersson, Henzinger, Pagh, Steiner and
-        Upadhyay, “Continual Counting with Gradual Privacy Expiration” (NeurIPS 2024), recomputed,
-        and then measured with real noise.""",
-        """How to read the curves. The <em>privacy loss</em> at an age is what all outputs so far
-        reveal about an item that many steps old: no observation is more than e<sup>loss</sup> times
-        likelier with the item than without it. The paper has a <em>theorem</em>, an upper bound for
-        every position, and an <em>empirical</em> loss: for each age the costliest of all positions
-        j with j + age ≤ T, where the cost of [j, j + age] is the sum of the budgets of the
-        intervals that cover it exactly. Both come from one way to shift the noise.""",
-        """The solid lines are the <em>exact loss</em>: the cheapest of all ways to shift the noise,
-        with a matching lower bound. It is what an optimal observer can really learn, not a bound on
-        it. The noise is the same; only the accounting is better: at most half of the theorem. For
-        refreshing, the paper charges an item for all nodes of its round at once, the exact loss
-        only for those published.""",
-    )
-)
-
-TABLE_TEXT = tuple(
-    _flowing(text)
-    for text in (
-        """The budgets at which each mechanism has a mean squared error of 1000 over the first T
-        outputs, with continuous noise. With a fixed ratio they agree with the paper to the digits
-        printed. “Past” is what refreshing spends on all earlier rounds.""",
-        """For the optimal ratio the stated objective is ε<sub>cur</sub> + (N &minus;
-        1)·ε<sub>past</sub>, with N = ⌈T/W⌉ rounds, at that error. The printed pairs meet the error
-        but do not minimize this objective: the minimizer has ε<sub>past</sub>/ε<sub>cur</sub> =
-        (V<sub>past</sub>/(V<sub>tree</sub>·(N &minus; 1)))<sup>1/3</sup>, where the error is
-        V<sub>tree</sub>/ε<sub>cur</sub>² + V<sub>past</sub>/ε<sub>past</sub>². Both are shown with
-        their values. The conclusions of the comparison are the same for either.""",
-    )
-)
-
-MEASURED_TEXT = tuple(
-    _flowing(text)
-    for text in (
-        """The budgets above are computed for a mean squared error of 1000; here it is measured.
-        Every run is a counter of the library from the first step to step T, on fresh noise. The
-        noise is on the integers, whose variance is slightly below that of the continuous noise of
-        the calibration: “forecast” is the exact expectation for it. {inside} of {count} intervals
-        (“from”, “to”) hold the forecast; each misses it by chance with probability about {miss}.
-        “Largest error” is what two thirds of the runs kept at every one of the T steps, and “our
-        bound” is proved to hold for at least as many.""",
-        """The last rows are Algorithm 3 with the delay of Corollary 1, B =
-        ⌈log<sub>2</sub>(T)/ε⌉, on a stream of ones, of which a delay misses the most. No mechanism
-        with the same loss curve can keep an error below the lower bound (Theorem 4.1) at all T
-        steps with probability 2/3. “Corollary 1” is the paper's bound with its constants, B +
-        &nu;·√(8 ln(2T/β)); “our bound” takes the best exponent in Chernoff's inequality; both with
-        β = 1/3. The measured errors lie between.""",
-    )
-)
+_INTRODUCTION = """<p>Every figure and table of the evaluation in Andersson, Henzinger, Pagh,
+Steiner and Upadhyay, “Continual Counting with Gradual Privacy Expiration” (NeurIPS 2024),
+recomputed, and then measured with real noise.</p>
+<p>How to read the curves. The <em>privacy loss</em> at an age is what all outputs so far reveal
+about an item that many steps old: no observation is more than e<sup>loss</sup> times likelier with
+the item than without it. The paper has a <em>theorem</em>, an upper bound for every position, and
+an <em>empirical</em> loss: for each age the costliest of all positions j with j + age ≤ T, where
+the cost of [j, j + age] is the sum of the budgets of the intervals that cover it exactly. Both come
+from one way to shift the noise.</p>
+<p>The solid lines are the <em>exact loss</em>: the cheapest of all ways to shift the noise, with a
+matching lower bound. It is what an optimal observer can really learn, not a bound on it. The noise
+is the same; only the accounting is better: at most half of the theorem. For refreshing, the paper
+charges an item for all nodes of its round at once, the exact loss only for those published.</p>"""
