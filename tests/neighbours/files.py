@@ -181,6 +181,6 @@ def _groups(path: Path) -> Iterator[tuple[int, ...]]:
     """Which figures are in which rows."""
     with contextlib.closing(sqlite3.connect(path)) as database:
         yield from database.execute(
-            "SELECT level, stage, first_tick, end_tick, blocks, width FROM figures"
+            "SELECT level, stage, first_tick, end_tick, length(body) FROM figures"
             " ORDER BY level, stage, first_tick"
         )
