@@ -23,7 +23,7 @@ import numpy as np
 
 from fadecount.cli._options import per_person
 from fadecount.cli.plan import lag_words, width_words
-from fadecount.durations import format_duration, parse_duration
+from fadecount.durations import parse_duration
 from fadecount.errors import FadecountError
 from fadecount.planning import Option, Person, Plan, person_losses, plan, plan_json
 from fadecount.rounding import shown_loss
@@ -112,8 +112,8 @@ def _pages() -> dict[str, Path]:
 
 
 def answer_to(query: str) -> dict[str, Any]:
-    """Return the plan for a query of the page: the options, and for the chosen one its losses, what
-    it publishes, how exact it is and its plan file.
+    """Return the plan for a query of the page: the options, the plan file of the chosen one, and in
+    words and as a curve what stands in it.
 
     ``option`` is the option that is shown (the last, if there are fewer). The rest are options of
     ``fadecount plan``.
@@ -125,9 +125,16 @@ def answer_to(query: str) -> dict[str, Any]:
     chosen, asked = made.options[number - 1], made.request
     tick = round(asked.tick_seconds or 1)
     return {
-        "tick_seconds": tick,
         "option": number,
-        "options": [_option(made, each) for each in made.options],
+        "options": [
+            {
+                "name": each.name,
+                "reason": each.reason,
+                "total": made.widths(each)[-1].half_width,
+                "final_loss": shown_loss(each.final_loss),
+            }
+            for each in made.options
+        ],
         "published": [
             {**asdict(each), "loss": shown_loss(each.loss), "when": lag_words(asked, each.lag)}
             for each in made.published(chosen)
@@ -145,32 +152,14 @@ def _planned(query: tuple[tuple[str, str], ...]) -> Plan:
     given = dict(query)
     tick = parse_duration(given.get("tick", "1m"), name="tick")
     limits = [pair.partition(":") for pair in given.get("losses", "").split(",") if pair]
+    events, slot = per_person(given.get("person", "1/tick"), name="person")
     return plan(
         {age: float(loss) for age, _, loss in limits} or None,
         tick=tick,
         horizon=given.get("horizon"),
-        person=_person(given.get("person")),
+        person=Person(events=events, per=slot) if "person" in given else None,
         delta=float(given["delta"]) if "delta" in given else None,
     )
-
-
-def _person(text: str | None) -> Person | None:
-    if text is None:
-        return None
-    events, slot = per_person(text, name="person")
-    return Person(events=events, per=slot)
-
-
-def _option(made: Plan, option: Option) -> dict[str, Any]:
-    """An option, with how exact its days and its total will be."""
-    *slots, total = made.widths(option)
-    return {
-        "name": option.name,
-        "reason": option.reason,
-        "total": total.half_width,
-        "day": next((width.final for width in slots if width.name == "a day"), None),
-        "final_loss": shown_loss(option.final_loss),
-    }
 
 
 def _losses(made: Plan, chosen: Option, tick: int) -> list[dict[str, Any]]:
@@ -183,9 +172,7 @@ def _losses(made: Plan, chosen: Option, tick: int) -> list[dict[str, Any]]:
     return [
         {
             "age_seconds": age * tick,
-            "age": format_duration(age * tick),
             "loss": loss.epsilon,
-            "shown": shown_loss(loss.epsilon),
             "limit": limits.get(age),
         }
         for age, loss in zip(ages, losses, strict=True)

@@ -8,7 +8,7 @@ examples:
   fadecount curve --epsilon 0.1 --tick 1m
   fadecount curve --epsilon 0.05 --exponent 2 --until 1000000000
   fadecount curve --plan plan.json --tick 1m --until 10y --plot curve.svg
-  fadecount curve --epsilon 0.1 --delay 5 --ages 0,1,50 --json
+  fadecount curve --epsilon 0.1 --delay 5 --until 50 --json
 """
 
 from __future__ import annotations
@@ -39,7 +39,6 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         parser,
         TICK_OPTION,
         ("--until", "AGE", "oldest age, such as 1y or 1000 (default: a year, or 10^6 steps)", str),
-        ("--ages", "AGE,...", "these ages instead of a selection", str),
         ("--plot", "FILE", "draw the curve as .png, .svg or .pdf", str),
         JSON_OPTION,
     )
@@ -48,16 +47,12 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 def run(arguments: argparse.Namespace) -> int:
     tick = tick_seconds_from(arguments)
     mechanism = mechanism_from(arguments, tick_seconds=tick)
-    oldest = default_horizon(tick)
+    oldest = min(default_horizon(tick), mechanism.last_step or default_horizon(tick))
     if arguments.until is not None:
         oldest = steps_from(arguments.until, tick, name="--until")
     causes = dict(mechanism.loss_steps(tick)) if isinstance(mechanism, fc.Blocks) else {}
     steps = [age for age in sorted({0, *causes}) if age <= oldest]
-    ages = steps if causes else shown_ages(oldest, tick)
-    if arguments.ages:
-        ages = [steps_from(text, tick, name="--ages") for text in arguments.ages.split(",")]
-        oldest = max(oldest, *ages) if arguments.until else max(ages)
-    losses = [(age, mechanism.loss(age)) for age in ages]
+    losses = [(age, mechanism.loss(age)) for age in (steps if causes else shown_ages(oldest, tick))]
     error = mechanism.mse(max(1, oldest)) ** 0.5
     discovery = read_discovery(arguments.plan) if arguments.plan else None
     if arguments.plot:
@@ -65,14 +60,14 @@ def run(arguments: argparse.Namespace) -> int:
     if arguments.json:
         about = {
             "mechanism": json.loads(mechanism.to_json()),
-            **({} if discovery is None else {"discovery": json.loads(discovery.to_json())}),
+            "discovery": None if discovery is None else json.loads(discovery.to_json()),
             "root_mean_squared_error": error,
             "losses": [
                 {
                     "age": age,
                     "seconds": age * tick if tick else None,
                     "loss": loss,
-                    **({"cause": causes.get(age)} if causes else {}),
+                    "cause": causes.get(age),
                 }
                 for age, loss in losses
             ],
@@ -83,7 +78,7 @@ def run(arguments: argparse.Namespace) -> int:
     table += [[f"{age:,}", age_name(age, tick), rounded_up(loss, 4)] for age, loss in losses]
     lines = lines_of(table, tick_seconds=tick)
     if causes:
-        shown = ["published then", *(causes.get(age, "") for age in ages)]
+        shown = ["published then", *(causes.get(age, "") for age, _ in losses)]
         pairs = zip(lines.splitlines(), shown, strict=True)
         lines = "\n".join(f"{line}  {cause}".rstrip() for line, cause in pairs)
     print(textwrap.fill(str(mechanism), 88))

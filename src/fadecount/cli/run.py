@@ -32,8 +32,10 @@ import argparse
 import re
 import signal
 import sys
-from contextlib import closing, nullcontext
+from collections.abc import Iterator
+from contextlib import closing, contextmanager, nullcontext
 from pathlib import Path
+from types import SimpleNamespace
 from typing import TYPE_CHECKING, Any, BinaryIO
 
 from fadecount.cli._options import (
@@ -236,22 +238,12 @@ def _release(arguments: argparse.Namespace, under_way: Run, how: dict[str, Any])
     if live and per != TOTAL and (hidden is None or per != hidden.discovery.per):
         require_level(stream.description, per)
     at_once = live or per == TOTAL
-    releasing = stopped = False
-
-    def stop(_number: int, _frame: object) -> None:
-        nonlocal stopped
-        if stopped or not releasing:
-            raise KeyboardInterrupt
-        stopped = True
-        under_way.stop()
-
-    before = signal.signal(signal.SIGINT, stop)
     first = end = None
-    try:
+    with _interruptible(under_way) as interrupt:
         with waiting("reading"):
             expected = under_way.ticks_expected
             under_way.check_per(per)
-        releasing = True
+        interrupt.releasing = True
         with (
             FigureWriter(
                 arguments.output,
@@ -265,38 +257,52 @@ def _release(arguments: argparse.Namespace, under_way: Run, how: dict[str, Any])
             for closed in under_way:
                 first, end = closed.first_tick if first is None else first, closed.last_tick + 1
                 if at_once:
-                    for table in news_tables(
-                        under_way.published, closed.first_tick, closed.last_tick, per=per
-                    ):
+                    ticks = closed.first_tick, closed.last_tick
+                    for table in news_tables(under_way.published, *ticks, per=per):
                         writer.write(table)
                 advance(end - closed.first_tick)
             if first is not None and not at_once:
                 for table in published_tables(under_way.published, per=per, news_since=first):
                     writer.write(table)
-    finally:
-        signal.signal(signal.SIGINT, before)
-    for line in under_way.report.lines():
-        _say(line)
+    lines = under_way.report.lines()
     if live or first is not None:
-        for line in under_way.report.consequences(under_way.options.unit):
-            _say(line)
+        lines += under_way.report.consequences(under_way.options.unit)
     else:
-        _say("nothing was released, and no published figure changes")
+        lines.append("nothing was released, and no published figure changes")
     if under_way.shows_range:
-        _say(
+        lines.append(
             "the first and last tick show when the first and last events were; --start and --until"
             " decide that instead"
         )
-    if stopped and end is not None:
-        until = stream.description.ticks.local(end)
-        _say(f"stopped; released up to {until}{'; all of it is committed' if kept else ''}")
+    if interrupt.stopped and end is not None:
+        committed = "; all of it is committed" if kept else ""
+        lines.append(f"stopped; released up to {stream.description.ticks.local(end)}{committed}")
     if not kept:
-        _say(
+        lines.append(
             "a one-off run, nothing is kept: another run on the same data has new noise, and losses"
             " add up; --state DIR keeps it"
         )
-    _say(under_way.summary())
-    return 130 if stopped else 0
+    for line in (*lines, under_way.summary()):
+        _say(line)
+    return 130 if interrupt.stopped else 0
+
+
+@contextmanager
+def _interruptible(under_way: Run) -> Iterator[SimpleNamespace]:
+    """Ctrl-C ends the run between two ticks once it releases; a second one, at once."""
+    state = SimpleNamespace(releasing=False, stopped=False)
+
+    def stop(_number: int, _frame: object) -> None:
+        if state.stopped or not state.releasing:
+            raise KeyboardInterrupt
+        state.stopped = True
+        under_way.stop()
+
+    before = signal.signal(signal.SIGINT, stop)
+    try:
+        yield state
+    finally:
+        signal.signal(signal.SIGINT, before)
 
 
 def _say(line: str) -> None:

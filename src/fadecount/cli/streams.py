@@ -65,7 +65,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
             add_options(one, JSON_OPTION)
         if name in _CONFIRMED:
             add_options(one, ("--yes", None, _CONFIRMED[name], bool))
-    add_options(made["top"], ("--most", "N", "how many keys (default: 20)", int))
+    add_options(made["top"], ("--most", "N", "how many keys (default: 20)", 20))
     for name in ("export", "plot", "top"):
         add_options(
             made[name],
@@ -100,37 +100,35 @@ def run(arguments: argparse.Namespace) -> int:
     if arguments.action in _CONFIRMED and not arguments.yes:
         raise ParameterError(f"--yes must be given: {_CONFIRMED[arguments.action]}")
     place_store(arguments, keep=True)
-    _ACTIONS[arguments.action](arguments)
+    with open_reader(arguments) as reader:
+        _ACTIONS[arguments.action](arguments, reader)
     return 0
 
 
-def _list(arguments: argparse.Namespace) -> None:
+def _list(arguments: argparse.Namespace, reader: Reader) -> None:
     """List the streams of a store."""
-    with open_reader(arguments) as reader:
-        statuses = [reader.status(name) for name in reader.names()]
-        deleted = reader.deleted()
-        if arguments.json:
-            print(json_text([_facts(status) for status in statuses]))
-            return
+    statuses = [reader.status(name) for name in reader.names()]
+    if arguments.json:
+        print(json_text([_facts(status) for status in statuses]))
+        return
     for status in statuses:
         end = _released_until(status)
         until = "nothing released yet" if end is None else f"released up to {end}"
         tick = format_duration(status.description.ticks.tick_seconds)
         print(f"{status.description.name}: {status.published_steps:,} ticks of {tick}, {until}")
-    for name, steps, moment in deleted:
+    for name, steps, moment in reader.deleted():
         day = "" if moment is None else f" on {datetime.fromtimestamp(moment, UTC).date()}"
         after = "" if steps is None else f", after {steps:,} ticks"
         print(f"{name}: deleted{day}{after}; its name stays taken")
 
 
-def _show(arguments: argparse.Namespace) -> None:
+def _show(arguments: argparse.Namespace, reader: Reader) -> None:
     """Show one stream."""
     from fadecount.streams.fence import fence_from
     from fadecount.streams.groups import NO_GROUP
 
-    with open_reader(arguments) as reader:
-        status, keys = reader.status(arguments.name), reader.keys(arguments.name)
-        protection = f"fence at {fence_from(arguments.fence).where}"
+    status, keys = reader.status(arguments.name), reader.keys(arguments.name)
+    protection = f"fence at {fence_from(arguments.fence).where}"
     if arguments.json:
         print(json_text({**_facts(status, keys), "rollback_protection": protection}))
         return
@@ -188,12 +186,11 @@ def _due(status: Status) -> int:
     return min(status.loss.steps, status.step_of(status.description.ticks.at(time.time()) - 1))
 
 
-def _curve(arguments: argparse.Namespace) -> None:
+def _curve(arguments: argparse.Namespace, reader: Reader) -> None:
     """Show what is lost about an event, by its age, and what causes each step."""
     from fadecount.streams.published import loss_steps
 
-    with open_reader(arguments) as reader:
-        status = reader.status(arguments.name)
+    status = reader.status(arguments.name)
     tick = status.description.ticks.tick_seconds
     rows: list[dict[str, Any]] = [
         {
@@ -215,21 +212,20 @@ def _curve(arguments: argparse.Namespace) -> None:
     print(f"for {unit.text}{status.loss.exception}{begin}")
 
 
-def _export(arguments: argparse.Namespace) -> None:
+def _export(arguments: argparse.Namespace, reader: Reader) -> None:
     """Write published figures to a file."""
     from fadecount.streams.export import FigureWriter
 
-    with open_reader(arguments) as reader:
-        status = reader.status(arguments.name)
-        with FigureWriter(
-            arguments.output,
-            status.description,
-            loss=status.loss,
-            group=status.group,
-            force=arguments.force,
-        ) as writer:
-            for table in _tables(reader, arguments):
-                writer.write(table)
+    status = reader.status(arguments.name)
+    with FigureWriter(
+        arguments.output,
+        status.description,
+        loss=status.loss,
+        group=status.group,
+        force=arguments.force,
+    ) as writer:
+        for table in _tables(reader, arguments):
+            writer.write(table)
 
 
 def _tables(reader: Reader, arguments: argparse.Namespace) -> Iterator[Table]:
@@ -256,12 +252,11 @@ def _span(arguments: argparse.Namespace, ticks: Ticks) -> tuple[int | None, int 
     return since, until
 
 
-def _top(arguments: argparse.Namespace) -> None:
+def _top(arguments: argparse.Namespace, reader: Reader) -> None:
     """List the keys with the largest counts, with intervals of 95 percent."""
-    with open_reader(arguments) as reader:
-        published = reader.stream(arguments.name)
-        since, until = _span(arguments, published.description.ticks)
-        ranked = published.top(since=since, until=until)[: arguments.most or 20]
+    published = reader.stream(arguments.name)
+    since, until = _span(arguments, published.description.ticks)
+    ranked = published.top(since=since, until=until)[: arguments.most]
     if arguments.json:
         fields = ("key", "value", "low", "high", "days", "close")
         print(json_text([{name: getattr(each, name) for name in fields} for each in ranked]))
@@ -272,27 +267,21 @@ def _top(arguments: argparse.Namespace) -> None:
         print(f"{each.value:>12,} ± {each.around:<8,} {each.key}{days}{close}")
 
 
-def _plot(arguments: argparse.Namespace) -> None:
+def _plot(arguments: argparse.Namespace, reader: Reader) -> None:
     """Draw the totals, or the counts per hour, day, ..., with intervals of 95 percent."""
     from fadecount.plots import draw_panels, new_figure, save_figure
     from fadecount.streams.published import TOTAL, first_per, joined_table
 
-    with open_reader(arguments) as reader:
-        description, keys = reader.status(arguments.name).description, reader.keys(arguments.name)
-        table = joined_table(_tables(reader, arguments))
+    description, keys = reader.status(arguments.name).description, reader.keys(arguments.name)
+    table = joined_table(_tables(reader, arguments))
     per, drawn = arguments.per or first_per(description), {*table["key"]}
     appeared = sorted(drawn - {*keys})
     known = [*keys, *appeared]
     wanted = arguments.key or known
     for key in wanted:
         if key not in known:
-            bound, remedy = (
-                f"a key of stream {arguments.name!r}",
-                "fadecount streams show lists them",
-            )
-            if description.hidden is not None:
-                bound, remedy = f"{bound} that was shown then", "fadecount streams top lists them"
-            raise bad_parameter("--key", key, bound, remedy)
+            remedy = "fadecount streams show lists them, and top those that appeared"
+            raise bad_parameter("--key", key, f"a key of stream {arguments.name!r}", remedy)
     if len(wanted) > MOST_PANELS:
         raise ParameterError(
             f"--key must choose at most {MOST_PANELS} keys to draw, the stream has {len(known)};"
@@ -312,30 +301,28 @@ def _plot(arguments: argparse.Namespace) -> None:
 
 
 @contextmanager
-def _administered(arguments: argparse.Namespace) -> Iterator[tuple[Store, Reader]]:
-    """Open a store that exists, to change it, unless another process writes to it; and a
-    reader."""
-    with open_reader(arguments) as reader:
-        try:
-            with open_store(arguments) as store:
-                yield store, reader
-        except LockedError:
-            raise LockedError(
-                "the store is in use by another process; stop it first, or ask a service over HTTP"
-                " (docs/service.md)"
-            ) from None
+def _administered(arguments: argparse.Namespace) -> Iterator[Store]:
+    """Open a store that exists, to change it, unless another process writes to it."""
+    try:
+        with open_store(arguments) as store:
+            yield store
+    except LockedError:
+        raise LockedError(
+            "the store is in use by another process; stop it first, or ask a service over HTTP"
+            " (docs/service.md)"
+        ) from None
 
 
-def _catch_up(arguments: argparse.Namespace) -> None:
+def _catch_up(arguments: argparse.Namespace, _reader: Reader) -> None:
     """Release all ticks that are over, after the clock seemed to be too far ahead."""
-    with _administered(arguments) as (store, _):
+    with _administered(arguments) as store:
         closed = store.open(arguments.name).catch_up(time.time())
     print(f"{arguments.name}: {closed:,} ticks released")
 
 
-def _accept_history(arguments: argparse.Namespace) -> None:
+def _accept_history(arguments: argparse.Namespace, reader: Reader) -> None:
     """Let a stream go on after an old backup or a lost fence; every loss grows."""
-    with _administered(arguments) as (store, reader):
+    with _administered(arguments) as store:
         before = reader.status(arguments.name).loss
         store.accept_histories(arguments.name, arguments.other_histories)
         status = reader.status(arguments.name)
@@ -348,10 +335,10 @@ def _accept_history(arguments: argparse.Namespace) -> None:
     )
 
 
-def _retain(arguments: argparse.Namespace) -> None:
+def _retain(arguments: argparse.Namespace, reader: Reader) -> None:
     """Keep releases for a time and remove older ones; observers keep what they saw."""
     seconds = None if arguments.span == "ever" else parse_duration(arguments.span, name="--for")
-    with _administered(arguments) as (store, reader):
+    with _administered(arguments) as store:
         store.retain(arguments.name, seconds)
         while store.upkeep(arguments.name):
             pass
@@ -366,9 +353,9 @@ def _retain(arguments: argparse.Namespace) -> None:
     print("; ".join([f"{arguments.name}: figures are kept for {kept}", *removed]))
 
 
-def _delete(arguments: argparse.Namespace) -> None:
+def _delete(arguments: argparse.Namespace, _reader: Reader) -> None:
     """Remove a stream; what observers have seen, they keep."""
-    with _administered(arguments) as (store, _):
+    with _administered(arguments) as store:
         store.delete(arguments.name)
     print(
         f"{arguments.name}: deleted. Observers keep what they have seen, so its name stays taken. A"
@@ -377,16 +364,16 @@ def _delete(arguments: argparse.Namespace) -> None:
     )
 
 
-def _rotate(arguments: argparse.Namespace) -> None:
+def _rotate(arguments: argparse.Namespace, _reader: Reader) -> None:
     """Seal the state of a store with another key."""
     from fadecount.streams import Plain, seal_from
 
     new = Plain() if arguments.new_key_file is None else seal_from(arguments.new_key_file)
-    with _administered(arguments) as (store, _):
+    with _administered(arguments) as store:
         store.rotate(new)
 
 
-_ACTIONS: dict[str, Callable[[argparse.Namespace], None]] = {
+_ACTIONS: dict[str, Callable[[argparse.Namespace, Reader], None]] = {
     "list": _list,
     "show": _show,
     "curve": _curve,

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Literal
+from typing import Literal, NoReturn
 
 from fadecount.checks import require_integer
 from fadecount.durations import parse_duration
@@ -99,21 +99,20 @@ class SourceOptions:
         for name, least, most, remedy in (
             ("max_amount", 1, LARGEST_AMOUNT, "noise grows in proportion"),
             ("per_person", 1, 1_000_000, "rows of one person in one tick"),
-            ("keys_per_person", 1, 1_000_000, "keys of one person in a tick"),
+            ("keys_per_person", 1, 1_000_000, "keys of a person in a tick"),
             ("grace_seconds", 0, LARGEST_TICK, "0 waits for nobody"),
             ("max_line_bytes", 64, 1 << 24, "65536 suits most files"),
         ):
             require_integer(name, getattr(self, name), minimum=least, maximum=most, remedy=remedy)
         for name, choices in (
             ("time_unit", ("auto", "iso", "s", "ms", "us")),
-            ("format", (None, "csv", "jsonl", "log", "parquet")),
+            ("format", ("csv", "jsonl", "log", "parquet", None)),
             ("separator", (",", ";", "\t", "|")),
-            ("late", (None, "next", "drop")),
+            ("late", ("next", "drop", None)),
         ):
-            value = getattr(self, name)
-            if value not in choices:
+            if getattr(self, name) not in choices:
                 shown = ", ".join(repr(choice) for choice in choices if choice is not None)
-                raise bad_parameter(name, value, f"one of {shown}", "see SourceOptions")
+                self._refuse(name, f"one of {shown}", "see SourceOptions")
         self._check_columns()
         seconds = require_integer(
             "tick",
@@ -130,42 +129,26 @@ class SourceOptions:
         object.__setattr__(self, "unit", unit)
 
     def _check_columns(self) -> None:
-        columns, keys = self.columns, self.keys
-        repeated, alone = len(set(keys)) != len(keys), self.key is None
-        undeclared = self.other is not None and self.other not in keys
-        different = "" not in columns and len(set(columns)) == len(columns)
-        for wrong, name, bound, remedy in (
-            (not different, "columns", "non-empty and different", "each column means one thing"),
-            (
-                self.format == "log" and not set(columns) <= set(LOG_COLUMNS),
-                "columns",
-                f"{', '.join(LOG_COLUMNS)} for an access log",
-                "name these",
-            ),
-            (len(keys) > LARGEST_KEYS, "keys", f"at most {LARGEST_KEYS} keys", "or use other"),
-            (repeated, "keys", "different from one another", "remove the repeated key"),
-            (
-                alone == (bool(keys) or self.discover),
-                "keys",
-                "given together with key",
-                "such as key='page'",
-            ),
-            (undeclared, "other", "one of keys", "add it to keys"),
-            (
-                alone and self.keys_per_person != 1,
-                "keys_per_person",
-                "1 without a key column",
-                "name the key column",
-            ),
-            (
-                self.amount is None and self.max_amount != 1,
-                "max_amount",
-                "1 without an amount column",
-                "name the amount column",
-            ),
-        ):
-            if wrong:
-                raise bad_parameter(name, getattr(self, name), bound, remedy)
+        columns, keys, alone = self.columns, self.keys, self.key is None
+        if "" in columns or len(set(columns)) != len(columns):
+            self._refuse("columns", "non-empty and different", "each column means one thing")
+        if self.format == "log" and not set(columns) <= set(LOG_COLUMNS):
+            self._refuse("columns", f"{', '.join(LOG_COLUMNS)} for an access log", "name these")
+        if len(keys) > LARGEST_KEYS:
+            self._refuse("keys", f"at most {LARGEST_KEYS} keys", "or use other")
+        if len(set(keys)) != len(keys):
+            self._refuse("keys", "different from one another", "remove the repeated key")
+        if alone == (bool(keys) or self.discover):
+            self._refuse("keys", "given together with key", "such as key='page'")
+        if self.other is not None and self.other not in keys:
+            self._refuse("other", "one of keys", "add it to keys")
+        if alone and self.keys_per_person != 1:
+            self._refuse("keys_per_person", "1 without a key column", "name the key column")
+        if self.amount is None and self.max_amount != 1:
+            self._refuse("max_amount", "1 without an amount column", "name the amount column")
+
+    def _refuse(self, name: str, bound: str, remedy: str) -> NoReturn:
+        raise bad_parameter(name, getattr(self, name), bound, remedy)
 
     @property
     def width(self) -> int:

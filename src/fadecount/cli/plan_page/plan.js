@@ -112,8 +112,7 @@ function show(found) {
   document.body.classList.remove("stale");
   handles.show(limits(), found.losses, SECONDS[byId("tick").value], SECONDS[byId("horizon").value]);
   alternatives();
-  const day = chosen.day === null ? "" : `, in the end a day within ${margin(chosen.day)}`;
-  say(`A total is within ${margin(chosen.total)}${day}, 95 % of the time.`);
+  say(`A total is within ${margin(chosen.total)}, 95 % of the time.`);
 }
 
 const margin = (value) => `± ${number(value)}`;
@@ -125,7 +124,7 @@ function alternatives() {
     const input = Object.assign(document.createElement("input"), { type: "radio", name: "option", value: index + 1, checked: index + 1 === option });
     input.addEventListener("change", () => { option = index + 1; changed(); });
     const box = made("span", "", "option");
-    box.append(made("strong", each.name), made("span", `total ${margin(each.total)}`), ...(each.day === null ? [] : [made("span", `day ${margin(each.day)} in the end`)]), made("span", `loses ${each.final_loss} by the end`), made("span", each.reason[0].toUpperCase() + each.reason.slice(1), "why"));
+    box.append(made("strong", each.name), made("span", `total ${margin(each.total)}`), made("span", `loses ${each.final_loss} by the end`), made("span", each.reason[0].toUpperCase() + each.reason.slice(1), "why"));
     const label = document.createElement("label");
     label.append(input, box);
     return label;
