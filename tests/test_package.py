@@ -18,7 +18,7 @@ HEAVY = (
     "asyncio",
     "polars",
     "psycopg",
-    "starlette",
+    "httptools",
     "pyspark",
 )
 

@@ -7,7 +7,7 @@ import sys
 
 from campaigns.crash.worker import Killer
 from fadecount.cli.main import main
-from fadecount.service import app, settings
+from fadecount.service import server, settings
 from fadecount.service.settings import Storage
 from fadecount.streams import FileFence, Store
 
@@ -20,5 +20,5 @@ if __name__ == "__main__":
         store._context.checkpoint = store._context.fence.checkpoint = killer
         return store
 
-    app.open_store = open_store  # type: ignore[attr-defined]
+    server.open_store = open_store  # type: ignore[attr-defined]
     sys.exit(main(sys.argv[3:]))

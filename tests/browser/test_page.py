@@ -397,16 +397,6 @@ def test_someone_who_came_again_and_again(visit: Start, shop: Harness) -> None:
         assert page.inner_text("#person-meaning") == stated["meaning"]
 
 
-def test_the_interface_as_a_page(visit: Start) -> None:
-    started = visit()
-    page = started.page
-    page.goto(started.origin + "/#/interface")
-    page.wait_for_selector("#interface:not([hidden]) .operation")
-    titles = page.locator(".operation h2").all_inner_texts()
-    assert "GET /v1/streams/{name}/figures" in titles and "POST /v1/streams/{name}/events" in titles
-    assert page.evaluate("document.documentElement.scrollWidth") <= 1440
-
-
 def test_the_curve_is_read_by_keyboard_too(visit: Start) -> None:
     page = visit().open()
     chart = page.get_by_role("img", name="Chart of the fading curve")

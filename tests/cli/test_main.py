@@ -146,7 +146,7 @@ def test_options_are_taken_by_their_full_names_only(capsys: pytest.CaptureFixtur
 
 @pytest.mark.parametrize(
     ("package", "extra", "words"),
-    [("uvicorn", "service", ["serve"]), ("matplotlib", "plots", ["paper", "--out", "out"])],
+    [("httptools", "service", ["serve"]), ("matplotlib", "plots", ["paper", "--out", "out"])],
 )
 def test_a_missing_extra_is_one_line(package: str, extra: str, words: list[str]) -> None:
     code = (

@@ -1,8 +1,7 @@
 """Visits of websites, and what every visitor and reader is answered meanwhile: the unit of a pair
 is all that one visitor did on one day.
 
-Several pairs share one service: each has a website of its own. The door forgets after a few
-entries, so that what it forgets is seen to change nothing.
+Several pairs share one service: each has a website of its own.
 """
 
 from __future__ import annotations
@@ -14,11 +13,9 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
-from unittest.mock import patch
 
-from fadecount.service import website
 from fadecount.service.website import STREAMS, Websites, networks, stream_name
-from tests.service.harness import Harness, Reply, StillClock, wait_for
+from tests.service.harness import Harness, Reply, StillClock
 
 BEGIN = 1_772_323_200
 HOURS = (0, 13, 23, 24, 30)
@@ -80,10 +77,7 @@ def publish(plays: Sequence[Play], folder: Path, *, with_unit: bool) -> list[Tol
     )
     told: list[Told] = [{"answers": []} for _ in plays]
     clock = StillClock(BEGIN + 0.5)
-    with (
-        patch.object(website, "MOST_NOTED", 7),
-        Harness(folder, public=True, websites=websites, clock=clock) as harness,
-    ):
+    with Harness(folder, public=True, websites=websites, clock=clock) as harness:
         for hour in HOURS:
             clock.moment = BEGIN + 3600 * hour + 0.5
             _settle(harness, websites)
@@ -124,7 +118,6 @@ def _send(harness: Harness, visit: Visit) -> tuple[object, ...]:
 def _settle(harness: Harness, websites: Websites) -> None:
     """Until everything is written, and every tick closed that is over."""
     service = harness.service
-    wait_for(lambda: not service.visiting.tasks)
 
     async def written() -> None:
         await service.writer.call(lambda leader: None)

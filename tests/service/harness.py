@@ -15,9 +15,9 @@ from pathlib import Path
 from typing import Any, Self, TypeVar
 
 import fadecount as fc
-from fadecount.service.app import Service
+from fadecount.service.connection import Connection
 from fadecount.service.reader_pool import PublicStream
-from fadecount.service.server import allowed_hosts, make_server
+from fadecount.service.server import Service, allowed_hosts
 from fadecount.service.settings import Clock, Limits, Settings, Storage, open_tokens
 from fadecount.service.tokens import Grant, Role, Tokens
 from fadecount.service.website import Websites
@@ -95,11 +95,11 @@ class Harness:
         return self
 
     async def _serve(self) -> None:
+        ending = self._ending = asyncio.Event()
         try:
             settings = replace(self._settings, hosts=allowed_hosts("127.0.0.1", self.port))
             self.service = Service(settings)
-            await self.service.start()
-            self._server = make_server(self.service, self._settings)
+            await self.service.start(self._listening)
             self._running = self.service
         except BaseException as error:
             self._failure = error
@@ -107,14 +107,19 @@ class Harness:
             self._started.set()
             return
         self._started.set()
-        await self._server.serve(sockets=[self._listening])
+        await ending.wait()
         self._running = None
         await self.service.stop()
 
     def __exit__(self, *_: object) -> None:
-        self._server.should_exit = True
+        if self._thread.is_alive():
+            self.end()
         self._thread.join(20)
         assert not self._thread.is_alive()
+
+    def end(self) -> None:
+        """Begin to stop."""
+        self.service._loop.call_soon_threadsafe(self._ending.set)
 
     def token(self, role: str, stream: str | None = None) -> str:
         return self.new_token(Role(role), stream=stream)[0]
@@ -166,6 +171,11 @@ class Harness:
             await self.service.writer.call(lambda leader: leader._store.retain(name, seconds))
 
         asyncio.run_coroutine_threadsafe(ask(), self.service._loop).result(20)
+
+    @property
+    def connections(self) -> list[Connection]:
+        """The open connections."""
+        return list(self.service.connections.open)
 
     @property
     def live_readers(self) -> int:

@@ -75,10 +75,10 @@ def test_nothing_between_requests_holds_a_connection(tight: Harness, noise: byte
                     connection.sendall(noise)
                 except OSError:
                     return True
-            return not tight._server.server_state.connections
+            return not tight.connections
 
         wait_for(gone, 10)
-        wait_for(lambda: not tight._server.server_state.connections, 10)
+        wait_for(lambda: not tight.connections, 10)
     assert tight.request("GET", "/healthz").status == 200
 
 
@@ -129,7 +129,7 @@ def test_a_message_is_bounded_as_a_whole(tight: Harness, head: bytes, piece: byt
     with connected(tight) as connection:
         connection.sendall(head)
         assert flood(connection, piece, 60_000_000) < 30_000_000
-    wait_for(lambda: not tight._server.server_state.connections)
+    wait_for(lambda: not tight.connections)
 
 
 def test_what_is_sent_before_an_answer_is_not_read(tight: Harness) -> None:
@@ -141,7 +141,7 @@ def test_what_is_sent_before_an_answer_is_not_read(tight: Harness) -> None:
             answer = rest(connection)
         assert answer.startswith(b"HTTP/1.1 200") and answer.count(b"HTTP/1.1") == 1
         assert b"connection: close" in answer
-    wait_for(lambda: not tight._server.server_state.connections)
+    wait_for(lambda: not tight.connections)
 
 
 @pytest.mark.parametrize(

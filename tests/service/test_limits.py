@@ -112,7 +112,7 @@ def test_a_connection_too_many_takes_the_place_of_one_that_waits(tmp_path: Path)
                 )
                 connection.sendall(sent)
                 assert not sent or answered(connection)
-        wait_for(lambda: len(harness._server.server_state.connections) == 8)
+        wait_for(lambda: len(harness.connections) == 8)
         for _ in range(3):
             assert harness.request("GET", "/healthz").status == 200
         assert held[0].recv(1) == b""

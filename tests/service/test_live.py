@@ -136,7 +136,7 @@ def test_readers_are_let_go_when_the_service_ends(harness: Harness) -> None:
     harness.close_tick()
     with following(harness) as ticks:
         next(ticks)
-        harness._server.should_exit = True
+        harness.end()
         assert list(ticks) == []
 
 

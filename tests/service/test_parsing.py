@@ -9,6 +9,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from fadecount.service.http import Problem
 from fadecount.service.parsing import (
     MOST_COUNT,
     Events,
@@ -17,7 +18,6 @@ from fadecount.service.parsing import (
     parse,
     parse_events,
 )
-from fadecount.service.problems import Problem
 from tests.service.hostile import CANARY, HOSTILE_BODIES
 
 TEXT = st.text(max_size=20) | st.text(string.punctuation, max_size=20)
@@ -37,7 +37,7 @@ def test_hostile_bodies_are_refused_without_echo(body: bytes) -> None:
         with pytest.raises(Problem) as caught:
             read()
         assert caught.value.status == 400
-        assert CANARY.encode() not in caught.value.body()
+        assert CANARY.encode() not in caught.value.answer().body
 
 
 @given(st.lists(st.tuples(TEXT, st.integers(0, MOST_COUNT)), min_size=1, max_size=5))

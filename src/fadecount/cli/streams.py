@@ -157,7 +157,7 @@ def _facts(status: Status, keys: tuple[str, ...] | None = None) -> dict[str, Any
     """What is public about a stream, in the same form as over HTTP."""
     from dataclasses import asdict
 
-    from fadecount.service.stream_info import stream_info
+    from fadecount.service.answers import stream_info
 
     return asdict(stream_info(status, "unknown", time.time(), keys))
 

@@ -1,50 +1,161 @@
-"""What the service answers, as structs: one definition that encodes and describes."""
+"""What the service answers, and what the client returns: one definition that encodes and
+describes."""
 
 from __future__ import annotations
 
-from msgspec import Struct
+import json
+from dataclasses import dataclass, replace
+from functools import lru_cache
+from typing import Any
 
-from fadecount.service.stream_info import StreamInfo
+from fadecount.mechanisms import Blocks, Mechanism
+from fadecount.streams.calendar import BlockCalendar
+from fadecount.streams.discovery import HiddenKeys
+from fadecount.streams.forks import StreamLoss
+from fadecount.streams.published import first_per
+from fadecount.streams.status import Status
+from fadecount.streams.unit import Unit
 
 
-class Accepted(Struct):
-    """The events are durable. `repeated`: this token had sent this Idempotency-Key before, so they
-    count once."""
+@dataclass(frozen=True, slots=True)
+class PublishedFigure:
+    """The count of the events from `start` to `end` under a `key` (null: all keys together). The
+    true one lies from `low` to `high` 95 % of the time; noise may make it negative.
 
-    accepted: bool
-    repeated: bool
+    `status` is provisional, revised or final. `partial`: not covered from beginning to end.
+    `published`: when the last part of it became public.
+    """
+
+    start: str
+    end: str
+    key: str | None
+    value: int
+    low: int
+    high: int
+    status: str
+    partial: bool
+    published: str
 
 
-class Created(Struct):
-    """There is such a stream now. `repeated`: there was one before."""
+@dataclass(frozen=True, slots=True, kw_only=True)
+class FigurePage:
+    """Figures of slots of the length `per` (total: since the stream began), oldest first. Days,
+    weeks and months begin at midnight in `zone`, and what they cost is stated for `unit_text`.
+
+    They are what was public when `published_through` began; null if that is nothing. `next` is the
+    cursor of the next page, null on the last.
+    """
+
+    stream: str
+    per: str
+    zone: str
+    unit_text: str
+    published_through: str | None
+    figures: list[PublishedFigure]
+    next: str | None = None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class NextFigure:
+    """The block from `start` to `end` is published at the time `published`."""
+
+    start: str
+    end: str
+    published: str
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class StageInfo:
+    """One publication of each block of a level, `lag_seconds` after the block's end. From then on
+    one unit has lost at most `loss` (ε), by all that is published: what is lost at `age_seconds`,
+    counted from the unit's start. `next` is the figure of this stage that comes next."""
+
+    status: str
+    lag_seconds: int
+    age_seconds: int
+    loss: float
+    next: NextFigure | None = None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class LevelInfo:
+    """Blocks of the length `per`, whose figures become sharper with each of the `stages`."""
+
+    per: str
+    stages: tuple[StageInfo, ...]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class StreamInfo:
+    """Everything that is public about a stream.
+
+    `state` is running, ended, refused, clock ahead, clock behind, led elsewhere, or unknown while
+    the store is away or no service was asked. Every loss is stated for one `unit`, in words
+    `unit_text`, and adds up `histories` histories. `hidden` says how undeclared keys appear by
+    themselves (null: they do not): the `discovery`, with the `thresholds` of its stages, and the
+    chance `delta` in words. `group` is what all streams about the same people together lose:
+    `name`, `unit` and `text` in words, a `curve` of `loss` up to `age_seconds` (null: for ever),
+    except with the probability `delta`; null for a stream in no group: then losses of other streams
+    are not added. Figures are kept for `retain_seconds` (null: for ever). `first_start` is the
+    start of the first tick as of which nothing was removed. Everything is published that was due at
+    `published_through`, the end of the last tick that is over (null: none is), and `open_start` is
+    the start of the tick that is open now. The next publication is `lag_seconds` late. `levels` are
+    the blocks that have figures of their own; none for running totals. `interval` says what
+    intervals cover. `default_per` is what people read first. Where each person counts once in slots
+    of `distinct_per`, longer times do not add up. A list of streams leaves out `keys` and the
+    `next` figures.
+    """
 
     name: str
-    repeated: bool
+    state: str
+    tick_seconds: int
+    zone: str
+    key_count: int
+    keys: tuple[str, ...]
+    mechanism: dict[str, Any]
+    levels: tuple[LevelInfo, ...]
+    default_per: str
+    distinct_per: str | None
+    unit: Unit
+    unit_text: str
+    interval: str
+    group: dict[str, Any] | None
+    hidden: dict[str, Any] | None
+    histories: int
+    retain_seconds: int | None
+    first_start: str | None
+    published_through: str | None
+    open_start: str
+    lag_seconds: int
 
 
-class Changed(Struct):
-    """It is done."""
-
-    name: str
-
-
-class StreamPage(Struct):
+@dataclass(frozen=True, slots=True)
+class StreamPage:
     """Streams in alphabetical order; `next` is the cursor of the next page, null on the last."""
 
     streams: list[StreamInfo]
     next: str | None
 
 
-class Badge(Struct, rename="camel"):
+@dataclass(frozen=True, slots=True)
+class Done:
+    """It is done, for good. `repeated`: it was done before, and counts once."""
+
+    repeated: bool = False
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Badge:
     """What a badge says, as shields.io reads it."""
 
     label: str
     message: str
     color: str = "1a6fb0"
-    schema_version: int = 1
+    schemaVersion: int = 1  # noqa: N815 - the word of shields.io
 
 
-class TopKey(Struct):
+@dataclass(frozen=True, slots=True)
+class TopKey:
     """A key with its figure, from `low` to `high` 95 % of the time. Unless it is `apart`, the
     interval overlaps that of the next key: nobody can tell which of the two is larger. `days` is on
     how many days of the slot the key appeared, and was counted (null: a declared key, always)."""
@@ -57,7 +168,8 @@ class TopKey(Struct):
     days: int | None
 
 
-class TopList(Struct):
+@dataclass(frozen=True, slots=True)
+class TopList:
     """The `keys` with the largest figures of the slot from `start` to `end` (null: none yet)."""
 
     stream: str
@@ -69,7 +181,8 @@ class TopList(Struct):
     keys: list[TopKey]
 
 
-class Statement(Struct):
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Statement:
     """The privacy loss (ε) of a `subject`: exact or an upper bound. `shown` is rounded up; a
     fifty-fifty guess can become as sure as `sure`; `meaning` says so in a sentence. `age` is null
     where the subject has none. `cause` is what is published at this age, where that is known."""
@@ -84,28 +197,126 @@ class Statement(Struct):
     cause: str | None = None
 
 
-class PrivacyLosses(Struct):
-    """The losses of a stream's unit that were asked for."""
-
-    stream: str
-    unit: str
-    losses: list[Statement]
-
-
-class PrivacyCurve(Struct):
-    """How the losses of a stream's unit grow with age."""
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Privacy:
+    """The `losses` of a stream's unit that were asked for, or at common ages; then with the whole
+    `curve`. A typical error of a total over a year is `typical_error`."""
 
     stream: str
     unit: str
     tick_seconds: int
     typical_error: float
-    statements: list[Statement]
+    losses: list[Statement]
     curve: list[Statement]
 
 
-class ProblemAnswer(Struct):
-    """A refusal (RFC 9457). It repeats nothing that was sent."""
+@dataclass(frozen=True, slots=True)
+class Refusal:
+    """A request is refused (RFC 9457). The answer repeats nothing that was sent."""
 
     status: int
     code: str
     detail: str
+
+
+def stream_info(
+    status: Status, state: str, now: float, keys: tuple[str, ...] | None = None
+) -> StreamInfo:
+    """Describes a stream at a time; without ``keys`` as in a list. ``state`` is what the process
+    that writes says of it.
+
+    Everything here is public. When a tick is published can be seen by every reader, so the lag
+    shows nothing more.
+    """
+    description, ticks = status.description, status.description.ticks
+    first, last = status.shown_from, status.published_tick
+    horizon = description.mechanism.last_step
+    ended = horizon is not None and status.published_steps >= horizon
+    due = None if ended else ticks.start_seconds(last + 2)
+    is_published = status.published_steps > 0
+    # the number of steps matters only beside other histories
+    loss = status.loss if status.forks else replace(status.loss, steps=0)
+    return StreamInfo(
+        name=description.name,
+        state="ended" if ended else state,
+        tick_seconds=ticks.tick_seconds,
+        zone=ticks.zone,
+        key_count=status.width,
+        keys=keys or (),
+        mechanism=_as_json(description.mechanism),
+        levels=_levels(status, loss, with_next=keys is not None),
+        default_per=first_per(description),
+        distinct_per=description.unit.distinct_per,
+        unit=description.unit,
+        unit_text=description.unit.text,
+        interval=f"95 %, {description.unit.covers}",
+        group=None if status.group is None else status.group.about,
+        hidden=_hidden(description.hidden),
+        histories=loss.histories,
+        retain_seconds=status.retain_seconds,
+        first_start=ticks.local(first) if is_published else None,
+        published_through=ticks.local(last + 1) if is_published else None,
+        open_start=ticks.local(ticks.at(now)),
+        lag_seconds=0 if due is None else max(0, int(now - due)),
+    )
+
+
+def _levels(status: Status, loss: StreamLoss, with_next: bool) -> tuple[LevelInfo, ...]:
+    description, calendar = status.description, status.calendar if with_next else None
+    mechanism, seconds = description.mechanism, description.ticks.tick_seconds
+    if not isinstance(mechanism, Blocks):
+        return ()
+    span = -(-description.span_seconds // seconds)
+    return tuple(
+        LevelInfo(
+            per=per,
+            stages=tuple(
+                StageInfo(
+                    status=level.status(number),
+                    lag_seconds=stage.lag * seconds,
+                    age_seconds=(stage.lag + span) * seconds,
+                    loss=_loss_at(loss, stage.lag + span),
+                    next=_next_figure(status, calendar, at, stage.lag) if calendar else None,
+                )
+                for number, stage in enumerate(level.stages)
+            ),
+        )
+        for at, (per, level) in enumerate(zip(description.levels, mechanism.levels, strict=True))
+    )
+
+
+@lru_cache(maxsize=4096)
+def _loss_at(loss: StreamLoss, age: int) -> float:
+    """The loss at an age; a list of streams asks for the same ones again and again."""
+    return loss.at_age(age).epsilon
+
+
+def _hidden(hidden: HiddenKeys | None) -> dict[str, Any] | None:
+    if hidden is None:
+        return None
+    discovery = {
+        **json.loads(hidden.discovery.to_json()),
+        "thresholds": hidden.discovery.thresholds,
+    }
+    return {**hidden.to_json(), "discovery": discovery, "delta": hidden.exception()}
+
+
+def _next_figure(status: Status, calendar: BlockCalendar, level: int, lag: int) -> NextFigure:
+    """The block of a level that has its figure of this stage next. Void blocks have none."""
+    start = calendar.frontier(level, max(0, status.published_steps - lag))
+    while True:
+        calendar = calendar.reaching(start)
+        end = calendar.end(level, start + 1)
+        if (level, end) not in status.voids:
+            break
+        start = end
+    shown, first = status.description.ticks.local, calendar.first_tick
+    return NextFigure(
+        start=shown(first + start), end=shown(first + end), published=shown(first + end + lag)
+    )
+
+
+@lru_cache(maxsize=1024)
+def _as_json(mechanism: Mechanism) -> dict[str, Any]:
+    fields: dict[str, Any] = json.loads(mechanism.to_json())
+    return fields

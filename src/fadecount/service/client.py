@@ -13,7 +13,7 @@ from urllib.parse import quote, urlsplit
 from fadecount.errors import FadecountError, bad_parameter, missing_extra
 from fadecount.mechanisms import Discovery, Mechanism
 from fadecount.noise import unpredictable
-from fadecount.service.stream_info import PublishedFigure, StreamInfo
+from fadecount.service.answers import PublishedFigure, StreamInfo
 
 try:
     import httpx
@@ -27,7 +27,6 @@ _AGAIN = frozenset({408, 429, 500, 502, 503, 504})
 _LONGEST_PAUSE = 5.0
 _LIVE_SECONDS = 60.0
 _LIVE_PAUSE = 0.5
-_PAGE = 5000
 
 
 class ServiceError(FadecountError):
@@ -190,9 +189,7 @@ class Client:
         was public at a time.
         """
         query = {"per": per, "key": key, "since": since, "until": until, "as_of": as_of}
-        asked = {**query, "together": _true(together), "limit": str(_PAGE)}
-        rows = self._pages(f"{_path(name)}/figures", asked, "figures")
-        return msgspec.convert(rows, list[PublishedFigure])
+        return self._figures(name, "figures", query, together)
 
     def total(
         self,
@@ -205,9 +202,7 @@ class Client:
     ) -> list[PublishedFigure]:
         """The total of each key since the stream began, up to a time (by default now), or to each
         of several with commas between. See :meth:`figures`."""
-        query = {"key": key, "at": at, "as_of": as_of, "together": _true(together)}
-        page = self._exchange("GET", f"{_path(name)}/total", query)
-        return msgspec.convert(page["figures"], list[PublishedFigure])
+        return self._figures(name, "total", {"key": key, "at": at, "as_of": as_of}, together)
 
     def so_far(
         self,
@@ -220,9 +215,14 @@ class Client:
     ) -> list[PublishedFigure]:
         """The count of each key in the slot that is not over: so far today, for ``1d``. See
         :meth:`figures`."""
-        query = {"per": per, "key": key, "as_of": as_of, "together": _true(together)}
-        page = self._exchange("GET", f"{_path(name)}/so-far", query)
-        return msgspec.convert(page["figures"], list[PublishedFigure])
+        return self._figures(name, "so-far", {"per": per, "key": key, "as_of": as_of}, together)
+
+    def _figures(
+        self, name: str, route: str, query: Mapping[str, str | None], together: bool
+    ) -> list[PublishedFigure]:
+        asked = {**query, "together": "true" if together else None}
+        rows = self._pages(f"{_path(name)}/{route}", asked, "figures")
+        return msgspec.convert(rows, list[PublishedFigure])
 
     def loss(self, name: str, age: str) -> float:
         """The privacy loss of an event of an age, such as ``1h``: exact or an upper bound."""
@@ -320,7 +320,3 @@ def _path(name: str) -> str:
 def _given(fields: Mapping[str, Any]) -> dict[str, Any]:
     """The fields that have a value."""
     return {name: value for name, value in fields.items() if value is not None}
-
-
-def _true(choice: bool) -> str | None:
-    return "true" if choice else None

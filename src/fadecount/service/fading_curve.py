@@ -10,11 +10,10 @@ probability ``Phi(mu / 2)``, where ``mu`` is what the loss stands for.
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import lru_cache
 
 import numpy as np
-from msgspec.structs import replace
 
 from fadecount.durations import UNITS, format_duration
 from fadecount.mechanisms import Blocks, Gaussian, Loss, Mechanism

@@ -1,25 +1,26 @@
-"""HTTP: what a handler gets and what it answers, the headers of every answer, reading bodies."""
+"""HTTP: what a handler gets and what it answers, refusals, and the headers of every answer.
+
+A refusal is ``application/problem+json`` (RFC 9457): a status, a code for programs, a sentence for
+people. Its words are written here, by hand, from constants and bounds only, so that nothing that a
+client sent, and nothing that a stream holds, can come back in one.
+"""
 
 from __future__ import annotations
 
 import hashlib
-from collections import Counter
-from collections.abc import Iterator
+from collections.abc import AsyncGenerator, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import msgspec
-from starlette.requests import Request
 
-from fadecount.service.problems import (
-    MEDIA_TYPE,
-    Problem,
-    too_large,
-    unavailable,
-)
-from fadecount.service.tokens import Grant
+from fadecount.errors import FadecountError
 
+if TYPE_CHECKING:
+    from fadecount.service.tokens import Grant
+
+JSON, CSV = "application/json", "text/csv; charset=utf-8"
 CONTENT_POLICY = (
     "default-src 'none'; script-src 'self'; style-src 'self'; img-src 'self'; font-src 'self';"
     " connect-src 'self'; base-uri 'none'; form-action 'none'; frame-ancestors 'none';"
@@ -35,7 +36,6 @@ SECURITY_HEADERS: Headers = (
     (b"cross-origin-resource-policy", b"same-origin"),
     (b"permissions-policy", b"camera=(), geolocation=(), microphone=(), payment=(), usb=()"),
 )
-ANY_ORIGIN = (b"access-control-allow-origin", b"*")
 EMBEDDED_HEADERS: Headers = (
     (
         b"content-security-policy",
@@ -46,83 +46,85 @@ EMBEDDED_HEADERS: Headers = (
     (b"cross-origin-resource-policy", b"cross-origin"),
 )
 """The headers of what other websites may show or use. Nothing in it can run a script."""
-JSON = "application/json"
-
-PIECE_BYTES = 32 * 1024
-"""A larger body is sent in pieces of this size, each after the client has read most of those
-before."""
-
-MOST_SENDING = 64 << 20
-"""Bytes of large answers that are being sent at a time, all together. The same answer to several
-readers counts once."""
+ANY_ORIGIN = (b"access-control-allow-origin", b"*")
 
 
-WRITE = "fadecount.write"
-"""Where the protocol puts a function that sends a whole answer."""
+class Problem(FadecountError):  # noqa: N818 - the word that RFC 9457 has for it
+    """A request is refused. ``detail`` is shown to the client: bounds and remedies, no values."""
+
+    def __init__(self, status: int, code: str, detail: str, *headers: tuple[bytes, bytes]) -> None:
+        super().__init__(detail)
+        self.status, self.code, self.detail, self.headers = status, code, detail, headers
+
+    def answer(self) -> Answer:
+        """The refusal as it is sent."""
+        about = {"status": self.status, "code": self.code, "detail": self.detail}
+        return plain_answer(
+            msgspec.json.encode(about),
+            "application/problem+json",
+            status=self.status,
+            headers=self.headers,
+        )
 
 
-class Call(Request):
-    """A request that was allowed: what its token allows (None: it needs none), and its query."""
+def bad_request(code: str, detail: str) -> Problem:
+    return Problem(400, code, detail)
 
+
+def not_found() -> Problem:
+    return Problem(404, "not_found", "there is nothing here; GET /v1/streams lists the streams")
+
+
+def too_large(limit: int) -> Problem:
+    return Problem(413, "too_large", f"the body must be at most {limit} bytes; send smaller ones")
+
+
+def unavailable(detail: str = "the service cannot take this now; send it again") -> Problem:
+    return Problem(503, "unavailable", detail, (b"retry-after", b"1"))
+
+
+@contextmanager
+def refusing(
+    code: str,
+    detail: str,
+    wrong: tuple[type[Exception], ...] = (TypeError, ValueError, OverflowError, OSError),
+) -> Iterator[None]:
+    """Turn what a library call says of a wrong value, which it may repeat, into a refusal. A call
+    that does more than check it may fail otherwise: then only a ParameterError is ``wrong``."""
+    try:
+        yield
+    except wrong:
+        raise bad_request(code, detail) from None
+
+
+@dataclass(slots=True, kw_only=True)
+class Request:
+    """A request: its decoded path, its headers with names in small letters, and who sent it; and
+    what the checks made of it: the name in its path, what its token allows (None: it needs none),
+    its query."""
+
+    method: str
+    path: str
+    query_string: bytes
+    headers: dict[str, str]
+    address: str
+    id: bytes = b""
+    name: str = ""
     grant: Grant | None = None
     query: Any = None
-
-    @property
-    def stream_name(self) -> str:
-        """The stream that the path names."""
-        name: str = self.path_params["name"]
-        return name
+    body: bytes = b""
 
 
 @dataclass(frozen=True, slots=True)
 class Answer:
-    """A whole answer, ready to be sent, to any number of readers; ``security`` are the headers that
-    say where browsers may show it."""
+    """An answer, ready to be sent, to any number of readers. ``security`` are the headers that say
+    where browsers may show it. With ``frames`` it goes on for as long as there are some."""
 
     body: bytes
     status: int = 200
     headers: Headers = ()
     security: Headers = SECURITY_HEADERS
-
-
-class Sending:
-    """The large answers that are being sent. Clients that do not read theirs cannot fill the memory
-    with them."""
-
-    def __init__(self, most_bytes: int) -> None:
-        self._most, self._bytes = most_bytes, 0
-        self._readers: Counter[int] = Counter()
-
-    @contextmanager
-    def holding(self, body: bytes) -> Iterator[None]:
-        """While a body is being sent; raises a Problem with status 503 if there are too many of
-        them."""
-        if id(body) not in self._readers:
-            if self._bytes + len(body) > self._most:
-                raise unavailable("too many large answers are being sent; send it again")
-            self._bytes += len(body)
-        self._readers[id(body)] += 1
-        try:
-            yield
-        finally:
-            self._readers[id(body)] -= 1
-            if not self._readers[id(body)]:
-                del self._readers[id(body)]
-                self._bytes -= len(body)
-
-
-SENDING = Sending(MOST_SENDING)
-
-
-def problem_answer(problem: Problem) -> Answer:
-    """A refusal as it is sent."""
-    own = tuple((name.encode(), text.encode()) for name, text in problem.headers.items())
-    return plain_answer(problem.body(), MEDIA_TYPE, status=problem.status, headers=own)
-
-
-def json_answer(value: object, *, status: int = 200) -> Answer:
-    """A value as JSON that nobody may keep."""
-    return plain_answer(msgspec.json.encode(value), JSON, status=status)
+    frames: AsyncGenerator[bytes] | None = None
 
 
 def plain_answer(
@@ -135,6 +137,11 @@ def plain_answer(
         (b"content-length", b"%d" % len(body)),
     )
     return Answer(body, status, (*headers, *about))
+
+
+def json_answer(value: object, *, status: int = 200) -> Answer:
+    """A value as JSON that nobody may keep."""
+    return plain_answer(msgspec.json.encode(value), JSON, status=status)
 
 
 class Tagged:
@@ -161,44 +168,26 @@ class Tagged:
     def __len__(self) -> int:
         return len(self.body)
 
-    def answer(self, request: Request, *, public: bool, seconds: int = 0) -> Answer:
+    def answer(
+        self,
+        request: Request,
+        *,
+        public: bool,
+        seconds: int = 0,
+        security: Headers = SECURITY_HEADERS,
+    ) -> Answer:
         """The body, or status 304 if the client has it. It may be kept for some ``seconds``, and
         after that for as long as its tag is confirmed."""
         fresh = b"max-age=%d" % seconds if seconds else b"no-cache"
         kept: Headers = ((b"cache-control", (b"public, " if public else b"private, ") + fresh),)
         if public:  # any page may read it
             kept += (ANY_ORIGIN,)
-        known = request.headers.get("if-none-match")
-        if known and self._tag in {each.strip().removeprefix("W/") for each in known.split(",")}:
-            return Answer(b"", 304, (*self._headers, *kept))
-        return Answer(self.body, 200, (*self._headers, *kept, *self._about))
+        known = request.headers.get("if-none-match", "")
+        if self._tag in {each.strip().removeprefix("W/") for each in known.split(",")}:
+            return Answer(b"", 304, (*self._headers, *kept), security)
+        return Answer(self.body, 200, (*self._headers, *kept, *self._about), security)
 
 
 def tagged_json(value: object) -> Tagged:
     """A value as JSON."""
     return Tagged(msgspec.json.encode(value))
-
-
-def wants_csv(request: Request) -> bool:
-    """Whether ``Accept`` asks for CSV and not for JSON before it."""
-    kinds = [
-        each.partition(";")[0].strip().lower()
-        for each in request.headers.get("accept", "").split(",")
-    ]
-    return "text/csv" in kinds and JSON not in kinds[: kinds.index("text/csv")]
-
-
-async def read_body(request: Request, most: int) -> bytes:
-    """The whole body. It is refused as soon as it is known to be larger than ``most`` bytes. The
-    protocol limits the time."""
-    declared = request.headers.get("content-length", "")
-    if declared.isdigit() and (len(declared) > 18 or int(declared) > most):
-        raise too_large(most)
-    if request.headers.get("content-encoding", "identity").strip().lower() != "identity":
-        raise Problem(415, "unsupported_encoding", "Content-Encoding must be absent")
-    body = bytearray()
-    async for piece in request.stream():
-        body += piece
-        if len(body) > most:
-            raise too_large(most)
-    return bytes(body)

@@ -8,38 +8,37 @@ event. Readers read figures again when they get one.
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncIterator
+from collections.abc import AsyncGenerator
 
-from starlette.responses import Response, StreamingResponse
-
-from fadecount.service.http import Call
-from fadecount.service.problems import Problem, unavailable
+from fadecount.service.http import Answer, Problem, Request, unavailable
 from fadecount.service.read_routes import ReadContext
 from fadecount.service.reader_pool import PublicStream
 from fadecount.service.tokens import Grant
 
 MEDIA_TYPE = "text/event-stream"
+HEADERS = (
+    (b"content-type", MEDIA_TYPE.encode()),
+    (b"cache-control", b"no-store"),
+    (b"x-accel-buffering", b"no"),
+)
 HEARTBEAT = b": still here\n\n"
 HEARTBEAT_SECONDS = 15.0
 RETRY_MILLISECONDS = 2000
 MOST_READERS = 512
 
 
-async def follow_live(context: ReadContext, call: Call) -> Response:
+async def follow_live(context: ReadContext, request: Request) -> Answer:
     """Server-sent events: one at once if something is published, then one for each publication."""
-    stream = await context.stream(call)
+    stream = await context.pool.stream(request.name)
     if context.pool.is_ending or context.live_readers >= MOST_READERS:
-        raise unavailable("too many live readers; try again later", seconds=5)
-    headers = {"Cache-Control": "no-store", "X-Accel-Buffering": "no"}
-    if call.method == "HEAD":
-        return Response(headers=headers, media_type=MEDIA_TYPE)
-    frames = _frames(context, call.grant, stream)
-    return StreamingResponse(frames, headers=headers, media_type=MEDIA_TYPE)
+        raise unavailable("too many live readers; try again later")
+    frames = None if request.method == "HEAD" else _frames(context, request.grant, stream)
+    return Answer(b"", headers=HEADERS, frames=frames)
 
 
 async def _frames(
     context: ReadContext, grant: Grant | None, stream: PublicStream
-) -> AsyncIterator[bytes]:
+) -> AsyncGenerator[bytes]:
     """What is published, until the service ends, the token is revoked or the stream is deleted."""
     name, uid, pool = stream.name, stream.status.uid, context.pool
     after: int | None = None

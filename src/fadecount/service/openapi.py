@@ -10,7 +10,7 @@ from typing import Any
 
 import msgspec
 
-from fadecount.service.answers import ProblemAnswer
+from fadecount.service.answers import Refusal
 from fadecount.service.parsing import FigureQuery, parameter_schemas
 from fadecount.service.routes import READING, VISITS, WRITING, Route
 from fadecount.service.tokens import Role
@@ -36,8 +36,9 @@ _REFUSALS = {
 def openapi_document() -> bytes:
     """The whole document."""
     routes = (*READING, *WRITING, *VISITS)
-    types = dict.fromkeys(each for route in routes for each in _types(route))
-    _, components = msgspec.json.schema_components([*types, ProblemAnswer], ref_template=_REFERENCE)
+    taken = [each for route in routes for each in (route.body, route.answer)]
+    types = dict.fromkeys(each for each in (*taken, Refusal) if isinstance(each, type))
+    _, components = msgspec.json.schema_components(types, ref_template=_REFERENCE)
     for component in components.values():
         # from docstrings, which Python keeps with their indentation before 3.13
         component["description"] = inspect.cleandoc(component["description"])
@@ -55,17 +56,11 @@ def openapi_document() -> bytes:
     return (json.dumps(document, indent=1, ensure_ascii=False) + "\n").encode()
 
 
-def _types(route: Route) -> list[type[Any]]:
-    """The types that a route takes and answers."""
-    answers = route.answer if isinstance(route.answer, tuple) else (route.answer,)
-    return [each for each in (route.body, *answers) if isinstance(each, type)]
-
-
 def _described(route: Route) -> dict[str, Any]:
     queries = {} if route.query is None else parameter_schemas(route.query)
     parameters: list[dict[str, Any]] = [
-        {"name": name, "in": "path", "required": True, "schema": _TEXT} for name in route.variables
-    ]
+        {"name": "name", "in": "path", "required": True, "schema": _TEXT}
+    ] * ("{name}" in route.path)
     for where, schemas in (("query", queries), ("header", route.headers)):
         parameters += [
             {"name": name, "in": where, "schema": each} for name, each in schemas.items()
@@ -89,7 +84,7 @@ def _described(route: Route) -> dict[str, Any]:
     if route.body is not None:
         content = {"application/json": {"schema": _reference(route.body)}}
         described["requestBody"] = {"required": True, "content": content}
-    problem = {"application/problem+json": {"schema": _reference(ProblemAnswer)}}
+    problem = {"application/problem+json": {"schema": _reference(Refusal)}}
     for status, text in _REFUSALS.items():
         described["responses"][str(status)] = {"description": text, "content": problem}
     return described
@@ -99,13 +94,10 @@ def _answer(route: Route) -> dict[str, Any]:
     if isinstance(route.answer, str):
         schema = {"type": "object"} if route.answer == "application/json" else _TEXT
         return {"description": "as the summary says", "content": {route.answer: {"schema": schema}}}
-    members = route.answer if isinstance(route.answer, tuple) else (route.answer,)
-    references = [_reference(each) for each in members]
-    either: dict[str, Any] = {"anyOf": references} if members[1:] else references[0]
-    content: dict[str, Any] = {"application/json": {"schema": either}}
+    content: dict[str, Any] = {"application/json": {"schema": _reference(route.answer)}}
     if route.query is not None and issubclass(route.query, FigureQuery):
         content["text/csv"] = {"schema": _TEXT}
-    return {"description": inspect.cleandoc(members[0].__doc__ or ""), "content": content}
+    return {"description": inspect.cleandoc(route.answer.__doc__ or ""), "content": content}
 
 
 def _reference(kind: type[Any]) -> dict[str, Any]:

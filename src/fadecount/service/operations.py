@@ -1,16 +1,30 @@
 """Routes for the operator, and the page: health, metrics, the description of the interface, static
-files."""
+files.
+
+No metric is derived from events. How often a stream is written to says how much happens there: it
+*is* the count that the noise protects. So there is no figure for requests, bytes, commits, queue
+lengths, waiting work or memory, because all of them depend on the events. Ticks are closed on
+schedule, independent of events, so they may be counted; every reader sees when a tick is released,
+so the lag (in whole seconds) shows nothing more.
+"""
 
 from __future__ import annotations
 
 from functools import cache
 from importlib.resources import files
 
-from fadecount.service.http import Answer, Call, Tagged, plain_answer
-from fadecount.service.metrics import MEDIA_TYPE
-from fadecount.service.problems import not_found, unavailable
+from fadecount.service.http import Answer, Request, Tagged, not_found, plain_answer, unavailable
 from fadecount.service.read_routes import ReadContext
 
+STATES = ("running", "clock ahead", "clock behind", "refused", "ended")
+_METRICS = {
+    "ready": ("gauge", "1 when streams can be read and written"),
+    "tick_lag_seconds": ("gauge", "how late the most overdue tick is"),
+    "live_readers": ("gauge", "open live connections"),
+    "ticker_failures_total": ("counter", "attempts to close a tick that failed"),
+    "ticks_closed_total": ("counter", "releases by this process; several at once count once"),
+    "streams": ("gauge", "streams that this process leads, or would lead if they were in order"),
+}
 _TYPES = {
     "html": "text/html; charset=utf-8",
     "css": "text/css; charset=utf-8",
@@ -34,39 +48,44 @@ def static_files() -> dict[str, Tagged]:
     }
 
 
-def _file(context: ReadContext, call: Call, name: str) -> Answer:
-    if name not in context.files:
-        raise not_found()
-    return context.files[name].answer(call, public=True)
-
-
-async def get_page(context: ReadContext, call: Call) -> Answer:
+async def get_page(context: ReadContext, request: Request) -> Answer:
     """The page."""
-    return _file(context, call, "index.html")
+    return context.files["index.html"].answer(request, public=True)
 
 
-async def get_file(context: ReadContext, call: Call) -> Answer:
+async def get_file(context: ReadContext, request: Request) -> Answer:
     """A file of the page."""
-    return _file(context, call, call.path_params["file"])
+    if request.name not in context.files:
+        raise not_found()
+    return context.files[request.name].answer(request, public=True)
 
 
-async def get_openapi(context: ReadContext, call: Call) -> Answer:
+async def get_openapi(context: ReadContext, request: Request) -> Answer:
     """This document."""
-    return _file(context, call, "openapi.json")
+    return context.files["openapi.json"].answer(request, public=True)
 
 
-async def get_health(_context: ReadContext, _call: Call) -> Answer:
+async def get_health(_context: ReadContext, _request: Request) -> Answer:
     """Alive."""
     return plain_answer(b"ok\n", _TYPES["txt"])
 
 
-async def get_readiness(context: ReadContext, _call: Call) -> Answer:
+async def get_readiness(context: ReadContext, _request: Request) -> Answer:
     """Ready: streams can be read and written."""
     if reason := context.trouble():
         raise unavailable(reason)
     return plain_answer(b"ready\n", _TYPES["txt"])
 
 
-async def get_metrics(context: ReadContext, _call: Call) -> Answer:
+async def get_metrics(context: ReadContext, _request: Request) -> Answer:
     """Figures for Prometheus."""
-    return plain_answer(context.metrics.text(), MEDIA_TYPE)
+    values, lines = context.metrics(), []
+    for name, (kind, about) in _METRICS.items():
+        lines += [f"# HELP fadecount_{name} {about}", f"# TYPE fadecount_{name} {kind}"]
+        lines += [
+            f"fadecount_{each} {value}"
+            for each, value in values.items()
+            if each.partition("{")[0] == name
+        ]
+    text = "\n".join([*lines, ""])
+    return plain_answer(text.encode(), "text/plain; version=0.0.4; charset=utf-8")

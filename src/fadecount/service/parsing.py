@@ -22,7 +22,7 @@ import msgspec
 from msgspec import Meta, Struct
 
 from fadecount.durations import parse_duration
-from fadecount.service.problems import bad_request, refusing
+from fadecount.service.http import bad_request, refusing
 
 MOST_COUNT = 1_000_000
 """The largest count of one entry: it would take 10**12 of them to come near the end of 64 bits."""
@@ -40,24 +40,19 @@ ONLY_KEY = "all"
 Body = TypeVar("Body", bound=Struct)
 Question = TypeVar("Question", bound="Query")
 Text = Annotated[str, Meta(min_length=1, max_length=LONGEST_NAME)]
-Keys = Annotated[
-    list[Text],
-    Meta(
-        min_length=1, max_length=MOST_KEYS, description="different from each other; keys are public"
-    ),
-]
+_KEYS = Meta(min_length=1, max_length=MOST_KEYS, description="all different; keys are public")
+Keys = Annotated[list[Text], _KEYS]
+Count = Annotated[int, Meta(ge=0, le=MOST_COUNT)]
 JsonObject = dict[str, Any]
 
 
 class Event(Struct, forbid_unknown_fields=True, frozen=True, gc=False):
-    """Something that happened: under a key, so many times, each time with an amount."""
+    """Something that happened: under a key, so many times, each time with an `amount`: more than
+    the unit's counts as that."""
 
     key: Annotated[str, Meta(max_length=LONGEST_NAME)] = ONLY_KEY
-    count: Annotated[int, Meta(ge=0, le=MOST_COUNT)] = 1
-    amount: Annotated[
-        int,
-        Meta(ge=0, le=MOST_AMOUNT, description="more than the unit's amount counts as that"),
-    ] = 1
+    count: Count = 1
+    amount: Annotated[int, Meta(ge=0, le=MOST_AMOUNT)] = 1
 
 
 class Events(Struct, forbid_unknown_fields=True):
@@ -108,38 +103,28 @@ class NewUnit(Struct, forbid_unknown_fields=True, frozen=True):
     amount: Annotated[int, Meta(ge=1, le=MOST_AMOUNT)] = 1
     events: Annotated[int, Meta(ge=1, le=MOST_COUNT)] = 1
     keys: Annotated[int, Meta(ge=1, le=MOST_KEYS)] = 1
-    per: Annotated[
-        str, Meta(pattern="^(tick|[1-9][0-9]{0,4}(mo|[smhdy]))$", examples=["tick", "1d", "1mo"])
-    ] = "tick"
+    per: Annotated[str, Meta(pattern="^(tick|[1-9][0-9]{0,4}(mo|[smhdy]))$")] = "tick"
 
 
 class NewStream(Struct, forbid_unknown_fields=True):
-    """A stream to be created: with a `mechanism` as `GET /v1/streams/{name}` shows it, or as
-    `fadecount plan --save` wrote it for this `tick`."""
+    """A stream to be created. Its `tick` is a duration such as 90s or 1d; its `mechanism` as
+    `GET /v1/streams/{name}` shows it, or as `fadecount plan --save` wrote it for this tick.
+    `discovery` says how undeclared keys appear by themselves, as a plan file holds it; `other` is
+    the declared key under which these count too. Streams that count the same people are in one
+    `group`, whose promise the first of them states: `group_loss`, the largest loss up to each age,
+    or ever. Figures are kept for the time `retain`, such as 90d (null: for ever)."""
 
     name: Text
-    tick: Annotated[Text, Meta(description="the length of a tick, such as 90s, 1m, 1h or 1d")]
+    tick: Text
     mechanism: JsonObject
     keys: Keys | None = None
     zone: Text = "UTC"
     unit: NewUnit = NewUnit()
-    discovery: Annotated[
-        JsonObject | None,
-        Meta(description="how undeclared keys appear by themselves, as a plan file holds it"),
-    ] = None
-    other: Annotated[
-        Text | None, Meta(description="the declared key under which undeclared ones count too")
-    ] = None
-    group: Annotated[
-        Text | None, Meta(description="the streams that count the same people, with one promise")
-    ] = None
-    group_loss: Annotated[
-        dict[str, float] | None,
-        Meta(description="the promise of a new group: the largest loss up to each age, or ever"),
-    ] = None
-    retain: Annotated[
-        Text | None, Meta(description="how long releases are kept, such as 90d; null: for ever")
-    ] = None
+    discovery: JsonObject | None = None
+    other: Text | None = None
+    group: Text | None = None
+    group_loss: dict[str, float] | None = None
+    retain: Text | None = None
 
 
 class NewKeys(Struct, forbid_unknown_fields=True):
@@ -148,98 +133,75 @@ class NewKeys(Struct, forbid_unknown_fields=True):
     keys: Keys
 
 
-class Query(Struct, forbid_unknown_fields=True, frozen=True):
+class Query(Struct, forbid_unknown_fields=True, frozen=True, kw_only=True, omit_defaults=True):
     """The parameters of a request. The description of each ends the sentence "it must be"."""
 
 
-Time = Annotated[datetime, Meta(tz=True)]
-_TIME = "a time with its zone, such as 2026-03-01T10:00:00Z"
-Length = Annotated[
-    str, Meta(max_length=40, description="a duration, such as 90s, 1h or 30d", examples=["1d"])
-]
+def _described(text: str, **bounds: Any) -> Meta:
+    return Meta(description=text, **bounds)
 
 
 def _limit(most: int) -> Meta:
     return Meta(ge=1, le=most, description=f"an integer from 1 to {most}")
 
 
+Time = Annotated[datetime, Meta(tz=True)]
+_TIME = "a time with its zone, such as 2026-03-01T10:00:00Z"
+Length = Annotated[str, _described("a duration, such as 90s, 1h or 30d", max_length=40)]
+Key = Annotated[str, _described("a key of the stream")]
+_PER = "the length of a slot, such as 1h, 1d, 1w or 1mo"
+Per = Annotated[str, _described(_PER, pattern="^(total|[1-9][0-9]{0,5}(mo|[smhdwy]))$")]
+_NEXT = "the `next` of a page"
+
+
 class StreamsQuery(Query, frozen=True):
     """Which page of the list of streams."""
 
     limit: Annotated[int, _limit(MOST_STREAMS)] = MOST_STREAMS
-    cursor: Annotated[
-        str,
-        Meta(max_length=LONGEST_NAME, pattern="^[^\0]*$", description="the `next` of a page"),
-    ] = ""
+    cursor: Annotated[str, _described(_NEXT, max_length=LONGEST_NAME, pattern="^[^\0]*$")] = ""
 
 
-class FigureQuery(Query, frozen=True, kw_only=True):
+class FigureQuery(Query, frozen=True):
     """Of which keys, as it was known when."""
 
-    key: Annotated[str, Meta(description="a key of the stream")] | None = None
-    together: Annotated[bool, Meta(description="true for the sum over all keys, or false")] = False
-    as_of: (
-        Annotated[Time, Meta(description=f"{_TIME}; what was public then, by default now")] | None
-    ) = None
+    key: Key | None = None
+    together: Annotated[bool, _described("true for the sum over all keys, or false")] = False
+    as_of: Annotated[Time, _described(f"{_TIME}; what was public then")] | None = None
 
 
-class TotalQuery(FigureQuery, frozen=True, kw_only=True):
+class TotalQuery(FigureQuery, frozen=True):
     """The total up to when."""
 
-    at: (
-        Annotated[
-            str,
-            Meta(description=f"{_TIME}, or several with commas between; what happened before it"),
-        ]
-        | None
-    ) = None
+    at: Annotated[str, _described(f"{_TIME}, or several with commas between")] | None = None
 
 
-Per = Annotated[
-    str,
-    Meta(
-        pattern="^(total|[1-9][0-9]{0,5}(mo|[smhdwy]))$",
-        description="the length of a slot, such as 1h, 1d, 1w or 1mo",
-        examples=["1h", "1d", "1w", "1mo"],
-    ),
-]
-
-
-class SoFarQuery(FigureQuery, frozen=True, kw_only=True):
+class SoFarQuery(FigureQuery, frozen=True):
     """The slot of which length."""
 
     per: Per | None = None
 
 
-class ShownQuery(Query, frozen=True, kw_only=True):
+class FiguresQuery(SoFarQuery, frozen=True):
+    """Which page of the slots that begin in [since, until)."""
+
+    since: Annotated[Time, _described(f"{_TIME}; slots that begin then or later")] | None = None
+    until: Annotated[Time, _described(f"{_TIME}; slots that begin before")] | None = None
+    limit: Annotated[int, _limit(MOST_ROWS)] = 1000
+    cursor: Annotated[str, _described(_NEXT, pattern=r"^-?\d{1,18}\.\d{1,9}$")] | None = None
+
+
+class ShownQuery(Query, frozen=True):
     """Of which key (by default all together), of slots of which length."""
 
-    key: Annotated[str, Meta(description="a key of the stream")] | None = None
+    key: Key | None = None
     per: Per | None = None
 
 
-class TopQuery(Query, frozen=True, kw_only=True):
+class TopQuery(Query, frozen=True):
     """How many keys, of slots of which length."""
 
     per: Per | None = None
     limit: Annotated[int, _limit(1000)] = 10
-
-
-class FiguresQuery(SoFarQuery, frozen=True, kw_only=True):
-    """Which page of the slots that begin in [since, until)."""
-
-    since: Annotated[Time, Meta(description=f"{_TIME}; slots that begin then or later")] | None = (
-        None
-    )
-    until: Annotated[Time, Meta(description=f"{_TIME}; slots that begin before")] | None = None
-    limit: Annotated[int, _limit(MOST_ROWS)] = 1000
-    cursor: (
-        Annotated[
-            str,
-            Meta(pattern=r"^-?\d{1,18}\.\d{1,9}$", description="the `next` of a page"),
-        ]
-        | None
-    ) = None
 
 
 class PrivacyQuery(Query, frozen=True):

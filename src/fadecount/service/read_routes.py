@@ -7,43 +7,49 @@ has an entity tag, so a reader who has it already gets a status 304.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Awaitable, Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime
-from functools import partial
+from functools import wraps
 from typing import Any
-from urllib.parse import parse_qsl, urlencode
+from urllib.parse import urlencode
 
 import msgspec
 import numpy as np
 
 from fadecount.durations import UNITS, format_duration, parse_duration
 from fadecount.errors import ParameterError
-from fadecount.service.answers import PrivacyCurve, PrivacyLosses, StreamPage
-from fadecount.service.fading_curve import FadingCurve
-from fadecount.service.http import Answer, Call, Tagged, tagged_json, wants_csv
-from fadecount.service.metrics import Metrics
-from fadecount.service.parsing import (
-    FigureQuery,
-    PrivacyQuery,
-    ShownQuery,
-    SoFarQuery,
-    StreamsQuery,
-    Time,
-    TopQuery,
-    length_of,
+from fadecount.service.answers import (
+    FigurePage,
+    Privacy,
+    PublishedFigure,
+    StreamInfo,
+    StreamPage,
+    stream_info,
 )
-from fadecount.service.problems import bad_request, not_found, refusing
+from fadecount.service.fading_curve import FadingCurve
+from fadecount.service.http import (
+    CSV,
+    EMBEDDED_HEADERS,
+    JSON,
+    SECURITY_HEADERS,
+    Answer,
+    Request,
+    Tagged,
+    bad_request,
+    not_found,
+    refusing,
+    tagged_json,
+)
+from fadecount.service.parsing import FigureQuery, PrivacyQuery, StreamsQuery, Time, length_of
 from fadecount.service.reader_pool import PublicStream, ReaderPool
 from fadecount.service.settings import Clock
-from fadecount.service.stream_info import FigurePage, PublishedFigure, StreamInfo, stream_info
 from fadecount.service.tokens import Access
 from fadecount.streams.export import COLUMNS, csv_text, table_rows
 from fadecount.streams.published import (
     TOTAL,
     Figures,
     Published,
-    Table,
     first_per,
     no_figures,
     require_sum,
@@ -52,7 +58,6 @@ from fadecount.streams.reader import Reader
 from fadecount.streams.status import Status
 from fadecount.streams.windows import WindowCalendar
 
-CSV = "text/csv; charset=utf-8"
 MOST_VISITS = 10_000
 MOST_CELLS = 1_000_000
 """Slots times keys that one request may read."""
@@ -63,6 +68,9 @@ LONGEST_UNCHANGED = 60
 """Seconds for which readers may keep figures without asking again, at most. Someone may delete a
 stream."""
 
+LONGEST_SHOWN = 3600
+"""The same, for what other websites show."""
+
 
 @dataclass(slots=True, kw_only=True)
 class ReadContext:
@@ -72,37 +80,76 @@ class ReadContext:
     access: Access
     clock: Clock
     public: bool
-    metrics: Metrics
     files: Mapping[str, Tagged]
+    metrics: Callable[[], Mapping[str, float]]
     state_of: Callable[[str], str]
     """What the process that writes says of a stream."""
     trouble: Callable[[], str | None]
     """Why the service is not ready; None if it is."""
     live_readers: int = 0
 
-    async def stream(self, call: Call) -> PublicStream:
-        """The stream of a request."""
-        return await self.pool.stream(call.stream_name)
-
-    def unchanged(self, stream: PublicStream, most: int = LONGEST_UNCHANGED) -> int:
-        """For how many seconds figures cannot change: until the open tick is over, which is public.
-        A second less, so that nobody who hears of the change has an answer from before."""
-        due = self.clock.until(stream.ticks.start_seconds(stream.last_tick + 2))
-        return max(0, min(most, int(due) - 1))
-
     def info(self, status: Status, keys: tuple[str, ...] | None = None) -> StreamInfo:
         """What is public about a stream now; without keys as in a list."""
         return stream_info(status, self.state_of(status.description.name), self.clock.now(), keys)
 
-    def answer(self, call: Call, tagged: Tagged) -> Answer:
+    def answer(self, request: Request, tagged: Tagged) -> Answer:
         """The answer to a request, or status 304."""
-        return tagged.answer(call, public=self.public)
+        return tagged.answer(request, public=self.public)
 
 
-async def list_streams(context: ReadContext, call: Call) -> Answer:
+@dataclass(frozen=True, slots=True)
+class Asked:
+    """A question about what a stream has published."""
+
+    stream: PublicStream
+    query: Any
+    as_csv: bool
+    reader: Reader
+
+    @property
+    def published(self) -> Published:
+        return self.stream.published(self.reader)
+
+
+def from_published(
+    make: Callable[[Asked], Tagged], *, embedded: bool = False
+) -> Callable[[ReadContext, Request], Awaitable[Answer]]:
+    """A handler of questions about published figures: the answer may be kept until the next
+    publication. What is ``embedded`` may be shown by other websites."""
+
+    @wraps(make)
+    async def handler(context: ReadContext, request: Request) -> Answer:
+        stream = await context.pool.stream(request.name)
+        query, as_csv = request.query, _wants_csv(request.headers.get("accept", ""))
+        tagged = await context.pool.read(
+            stream,
+            (make.__name__, as_csv, query),
+            lambda reader: make(Asked(stream, query, as_csv, reader)),
+        )
+        # until the open tick is over; a second less, so that nobody who hears of the change has an
+        # answer from before
+        due = context.clock.until(stream.ticks.start_seconds(stream.last_tick + 2))
+        most = LONGEST_SHOWN if embedded else LONGEST_UNCHANGED
+        return tagged.answer(
+            request,
+            public=context.public,
+            seconds=max(0, min(most, int(due) - 1)),
+            security=EMBEDDED_HEADERS if embedded and context.public else SECURITY_HEADERS,
+        )
+
+    return handler
+
+
+def _wants_csv(accept: str) -> bool:
+    """Whether ``Accept`` asks for CSV and not for JSON before it."""
+    kinds = [each.partition(";")[0].strip().lower() for each in accept.split(",")]
+    return "text/csv" in kinds and JSON not in kinds[: kinds.index("text/csv")]
+
+
+async def list_streams(context: ReadContext, request: Request) -> Answer:
     """The streams that the token may see, in pages."""
-    query: StreamsQuery = call.query
-    only = call.grant.stream if call.grant else None
+    query: StreamsQuery = request.query
+    only = request.grant.stream if request.grant else None
 
     def read(reader: Reader) -> list[Status]:
         if only is None:
@@ -112,142 +159,115 @@ async def list_streams(context: ReadContext, call: Call) -> Answer:
     statuses = await context.pool.ask(read)
     streams = [context.info(each) for each in statuses[: query.limit]]
     following = streams[-1].name if len(statuses) > query.limit else None
-    return context.answer(call, tagged_json(StreamPage(streams, next=following)))
+    return context.answer(request, tagged_json(StreamPage(streams, next=following)))
 
 
-async def get_stream(context: ReadContext, call: Call) -> Answer:
+async def get_stream(context: ReadContext, request: Request) -> Answer:
     """What is public about a stream."""
-    stream = await context.stream(call)
-    return context.answer(call, tagged_json(context.info(stream.status, stream.keys)))
+    stream = await context.pool.stream(request.name)
+    return context.answer(request, tagged_json(context.info(stream.status, stream.keys)))
 
 
-async def get_figures(context: ReadContext, call: Call) -> Answer:
-    """Figures of hours, days, weeks or months with exact intervals, oldest first, in pages; or with
-    `per=total` the total after each tick as it was published then. JSON or CSV. Reading costs no
-    privacy."""
-    return await _answered(context, call, _figures)
-
-
-async def get_total(context: ReadContext, call: Call) -> Answer:
-    """The total since the stream began, as it is known now; JSON or CSV."""
-    return await _answered(context, call, _total)
-
-
-async def get_so_far(context: ReadContext, call: Call) -> Answer:
-    """The slot that is not over: so far today, for a day; JSON or CSV."""
-    return await _answered(context, call, _so_far)
-
-
-async def get_privacy(context: ReadContext, call: Call) -> Answer:
+async def get_privacy(context: ReadContext, request: Request) -> Answer:
     """The fading curve. Or single losses: with `age`, at an age; with `visits`, `every` and
     `during`, of someone who came again and again."""
-    stream = await context.stream(call)
+    stream = await context.pool.stream(request.name)
     status, ticks = stream.status, stream.ticks
-    due = status.step_of(ticks.at(context.clock.now()) - 1)
     curve = FadingCurve(
         stream=status.loss,
         tick_seconds=ticks.tick_seconds,
-        due=due,
+        due=status.step_of(ticks.at(context.clock.now()) - 1),
         unit=status.description.unit,
     )
-    question = ("curve", curve.ahead, call.query)
-    tagged = await context.pool.read(stream, question, partial(_privacy, stream, call.query, curve))
-    return context.answer(call, tagged)
+    query = request.query
+    tagged = await context.pool.read(
+        stream,
+        ("get_privacy", curve.ahead, query),
+        lambda _: tagged_json(_privacy(stream.name, query, curve)),
+    )
+    return context.answer(request, tagged)
 
 
-def _privacy(stream: PublicStream, query: PrivacyQuery, curve: FadingCurve, _: Reader) -> Tagged:
-    unit = stream.status.description.unit
+def _privacy(name: str, query: PrivacyQuery, curve: FadingCurve) -> Privacy:
+    points = []
     if query.visits or query.every or query.during:
         visits = query.visits or 1
-        every, during = (
-            length_of(query.every or "1d", "every"),
-            length_of(query.during or "1mo", "during"),
-        )
+        every = length_of(query.every or "1d", "every")
+        during = length_of(query.during or "1mo", "during")
         if visits * -(-during // every) > MOST_VISITS:
             detail = f"visits in during must be at most {MOST_VISITS:,}; ask for a shorter time"
             raise bad_request("bad_query", detail)
         losses = [curve.person(visits, every, during)]
-        return tagged_json(PrivacyLosses(stream.name, unit.text, losses))
-    if query.age is not None:
+    elif query.age is not None:
         losses = [curve.statement(length_of(query.age, "age"))]
-        return tagged_json(PrivacyLosses(stream.name, unit.text, losses))
-    whole = PrivacyCurve(
-        stream=stream.name,
-        unit=unit.text,
+    else:
+        losses, points = curve.statements(), curve.curve()
+    return Privacy(
+        stream=name,
+        unit=curve.unit.text,
         tick_seconds=curve.tick_seconds,
         typical_error=round(curve.typical_error(), 1),
-        statements=curve.statements(),
-        curve=curve.curve(),
+        losses=losses,
+        curve=points,
     )
-    return tagged_json(whole)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Asked:
-    """A question about what a stream has published."""
+class Choice:
+    """What of a stream's figures is asked for: columns of the ``published`` ones, as of a tick."""
 
-    stream: PublicStream
     published: Published
-    query: Any
+    positions: Sequence[int]
     per: str
     as_of: int | None
-    keys: Sequence[str | None]
-    """The names of the columns of figures; None for the sum over all keys."""
-    positions: Sequence[int]
-
-    def table(self, figures: Figures) -> Table:
-        """The rows of the keys that were asked for."""
-        return figures.table(self.keys, self.positions)
 
 
-async def _answered(
-    context: ReadContext, call: Call, ask: Callable[[Asked], tuple[Table, str | None]]
-) -> Answer:
-    stream, as_csv = await context.stream(call), wants_csv(call)
-    make = partial(_page, stream, call, as_csv, ask)
-    question = (ask.__name__, as_csv, call.query)
-    tagged = await context.pool.read(stream, question, make)
-    return tagged.answer(call, public=context.public, seconds=context.unchanged(stream))
+Part = tuple[Figures, slice, str | None]
+"""Figures, which of their rows are on the page, and where the next page begins."""
 
 
-def _page(
-    stream: PublicStream,
-    call: Call,
-    as_csv: bool,
-    ask: Callable[[Asked], tuple[Table, str | None]],
-    reader: Reader,
-) -> Tagged:
+def get_figures(asked: Asked) -> Tagged:
+    """Figures of hours, days, weeks or months with exact intervals, oldest first, in pages; or with
+    `per=total` the total after each tick as it was published then. JSON or CSV. Reading costs no
+    privacy."""
+    return _page(asked, slot_length(asked.stream, asked.query.per, totals=True), _figures)
+
+
+def get_total(asked: Asked) -> Tagged:
+    """The total since the stream began, as it is known now; JSON or CSV."""
+    return _page(asked, TOTAL, _total)
+
+
+def get_so_far(asked: Asked) -> Tagged:
+    """The slot that is not over: so far today, for a day; JSON or CSV."""
+    return _page(asked, slot_length(asked.stream, asked.query.per), _so_far)
+
+
+def _page(asked: Asked, per: str, read: Callable[[Asked, Choice], Part]) -> Tagged:
     """What was asked for, with what one must know of it."""
-    query: FigureQuery = call.query
-    per = _per(stream, query, ask is _so_far) if isinstance(query, SoFarQuery) else TOTAL
+    stream, query = asked.stream, asked.query
+    description, zone = stream.status.description, stream.ticks.zone
     with refusing("bad_query", slot_lengths(stream), (ParameterError,)):
-        require_sum(stream.status.description, per)
+        require_sum(description, per)
     as_of, positions = _vintage(stream, query.as_of), _positions(stream, query)
-    published, following = stream.published(reader), None
-    if not published.steps:
-        table = no_figures(0).table(())
-    else:
-        asked = Asked(
-            stream=stream,
-            published=published.together() if query.together else published,
-            query=query,
-            per=per,
-            as_of=as_of,
-            keys=(None,) if query.together else stream.keys,
-            positions=positions,
-        )
-        table, following = ask(asked)
-    rows: Iterator[tuple[Any, ...]] = table_rows(stream.name, table, stream.ticks.zone)
-    if as_csv:
-        pairs = dict(parse_qsl(call.scope["query_string"].decode()))
-        link = urlencode({**pairs, "cursor": following}) if following else None
+    published = asked.published.together() if query.together else asked.published
+    figures, part, following = no_figures(len(published.keys)), slice(0), None
+    if published.steps:
+        choice = Choice(published=published, positions=positions, per=per, as_of=as_of)
+        figures, part, following = read(asked, choice)
+    table = figures.table((None,) if query.together else stream.keys, positions)
+    table = {name: column[part] for name, column in table.items()}
+    rows: Iterator[Any] = table_rows(stream.name, table, zone)
+    if asked.as_csv:
+        words = {name: str(each) for name, each in msgspec.to_builtins(query).items()}
+        link = urlencode({**words, "cursor": following}) if following else None
         return Tagged(csv_text([COLUMNS, *rows]).encode(), CSV, next_page=link)
     through = stream.through if as_of is None else as_of
     page = FigurePage(
         stream=stream.name,
         per=per,
-        zone=stream.ticks.zone,
-        unit_text=stream.status.description.unit.text,
+        zone=zone,
+        unit_text=description.unit.text,
         published_through=None if through is None else stream.ticks.local(through),
         figures=[PublishedFigure(*row) for _, *row in rows],
         next=following,
@@ -255,34 +275,33 @@ def _page(
     return tagged_json(page)
 
 
-def _figures(asked: Asked) -> tuple[Table, str | None]:
+def _figures(asked: Asked, choice: Choice) -> Part:
     """A page, and where the next one begins: its tick, and the first of the keys."""
-    query, stream, published = asked.query, asked.stream, asked.published
+    query, stream = asked.query, asked.stream
+    published, as_of = choice.published, choice.as_of
     first, skip = None, 0
     if query.since is not None:
         first = _first_from(stream, query.since, "since")
     if query.cursor is not None:
         first, skip = map(int, query.cursor.split("."))
-    end = published.first_tick + published.steps if asked.as_of is None else asked.as_of
+    end = published.first_tick + published.steps if as_of is None else as_of
     if query.until is not None:
         end = min(end, _first_from(stream, query.until, "until"))
-    width = max(1, len(asked.positions))
+    width = max(1, len(choice.positions))
     most = max(1, min(query.limit // width + 2, MOST_CELLS // len(stream.keys)))
-    if asked.per == TOTAL:
+    if choice.per == TOTAL:
         if first is not None:
             stream.require_kept(first)
         first = max(stream.first_tick, published.first_tick if first is None else first)
-        pieces = published.running(since=first, until=min(end, first + most), as_of=asked.as_of)
-        figures = Figures.joined([no_figures(len(asked.keys)), *pieces])
+        pieces = published.running(since=first, until=min(end, first + most), as_of=as_of)
+        figures = Figures.joined([no_figures(1 if query.together else len(stream.keys)), *pieces])
         begins = list(range(first, first + len(figures) + 1))
     else:
         with refusing("bad_query", slot_lengths(stream), (ParameterError,)):
-            figures = published.figures(
-                asked.per, since=first, until=end, as_of=asked.as_of, most=most
-            )
+            figures = published.figures(choice.per, since=first, until=end, as_of=as_of, most=most)
         begin = published.first_tick if first is None else first
         begins = [begin, *(stream.ticks.at(end) for end in figures.ends.tolist())]
-    places = np.flatnonzero(figures.known[:, asked.positions].ravel())
+    places = np.flatnonzero(figures.known[:, choice.positions].ravel())
     skipped = int(np.searchsorted(places, skip))
     following = None
     if len(places) - skipped > query.limit:
@@ -290,28 +309,27 @@ def _figures(asked: Asked) -> tuple[Table, str | None]:
         following = f"{begins[slot]}.{column}"
     elif len(figures) == most and begins[-1] < end:
         following = f"{begins[-1]}.0"
-    part = slice(skipped, skipped + query.limit)
-    return {name: column[part] for name, column in asked.table(figures).items()}, following
+    return figures, slice(skipped, skipped + query.limit), following
 
 
-def _total(asked: Asked) -> tuple[Table, str | None]:
-    published, at = asked.published, asked.query.at
+def _total(asked: Asked, choice: Choice) -> Part:
+    published, stream, at = choice.published, asked.stream, asked.query.at
     if at is None:
-        return asked.table(published.total(as_of=asked.as_of)), None
+        return published.total(as_of=choice.as_of), slice(None), None
     with refusing("bad_query", TIMES):
         times = [msgspec.convert(each, Time, strict=False) for each in at.split(",")]
-    if len(times) > 1 and len(times) * len(asked.stream.keys) > MOST_CELLS:
+    if len(times) > 1 and len(times) * len(stream.keys) > MOST_CELLS:
         raise bad_request("bad_query", f"{TIMES}; fewer, since the stream has many keys")
-    ticks = [_tick(asked.stream, time, "at") for time in times]
-    began = asked.stream.ticks.local(published.first_tick)
+    ticks = [_tick(stream, time, "at") for time in times]
+    began = stream.ticks.local(published.first_tick)
     detail = f"at must be {began} or later, where the stream began"
     with refusing("bad_query", detail, (ParameterError,)):
-        return asked.table(published.totals(ticks, as_of=asked.as_of)), None
+        return published.totals(ticks, as_of=choice.as_of), slice(None), None
 
 
-def _so_far(asked: Asked) -> tuple[Table, str | None]:
+def _so_far(asked: Asked, choice: Choice) -> Part:
     with refusing("bad_query", slot_lengths(asked.stream), (ParameterError,)):
-        return asked.table(asked.published.so_far(asked.per, as_of=asked.as_of)), None
+        return choice.published.so_far(choice.per, as_of=choice.as_of), slice(None), None
 
 
 def _positions(stream: PublicStream, query: FigureQuery) -> Sequence[int]:
@@ -350,18 +368,16 @@ def _first_from(stream: PublicStream, moment: datetime, name: str) -> int:
     return tick + (stream.ticks.start_seconds(tick) < moment.timestamp())
 
 
-def slot_length(stream: PublicStream, query: ShownQuery | TopQuery) -> str:
-    """The length of slots that are shown: the one asked for, or days."""
-    return _per(stream, query, True)
-
-
-def _per(stream: PublicStream, query: SoFarQuery | ShownQuery | TopQuery, is_open: bool) -> str:
-    """The length of slots: the one asked for, or the one that people read first."""
-    per = query.per or first_per(stream.status.description)
+def slot_length(stream: PublicStream, asked: str | None, *, totals: bool = False) -> str:
+    """The length of slots: the one asked for, or the one that people read first; days rather than
+    ``totals``, where these are no slots."""
+    per = asked or first_per(stream.status.description)
     if per == TOTAL:
-        if is_open and query.per is not None:
+        if totals:
+            return TOTAL
+        if asked:
             raise bad_request("bad_query", slot_lengths(stream))
-        return "1d" if is_open else TOTAL
+        return "1d"
     with refusing("bad_query", slot_lengths(stream)):
         WindowCalendar(per=per, zone=stream.ticks.zone)
     if not stream.ticks.tick_seconds <= parse_duration(per) <= LONGEST_SLOT:

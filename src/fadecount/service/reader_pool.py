@@ -14,17 +14,17 @@ from collections.abc import Callable, Hashable, Iterable, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field, replace
 from functools import partial
-from typing import Any, Generic, TypeVar
+from typing import Any, TypeVar
 
 from fadecount.errors import RemovedError, StoreError
+from fadecount.service.http import Problem, not_found, unavailable
 from fadecount.service.parsing import LONGEST_QUERY
-from fadecount.service.problems import not_found, removed, unavailable
 from fadecount.streams.published import Published
 from fadecount.streams.reader import Reader
 from fadecount.streams.status import Status
 from fadecount.streams.ticks import Ticks
 
-Answer = TypeVar("Answer")
+Result = TypeVar("Result")
 THREADS = 4
 MOST_WAITING = 256
 """Reads that may wait for a thread; the client of one more is asked to try again later."""
@@ -88,19 +88,9 @@ class PublicStream:
             raise removed()
 
 
-class Kept(Generic[Answer]):
-    """An answer in the cache, or the work on it."""
-
-    __slots__ = ("size", "task", "version")
-
-    def __init__(self, version: int, task: asyncio.Task[Answer]) -> None:
-        self.version, self.task, self.size = version, task, 0
-
-    @property
-    def answer(self) -> Answer | None:
-        """The answer; None if there is none yet, or it failed."""
-        done = self.task.done() and not self.task.cancelled()
-        return self.task.result() if done and self.task.exception() is None else None
+def removed() -> Problem:
+    detail = "figures of that time were removed; ask from first_start on, or for longer slots"
+    return Problem(410, "removed", detail)
 
 
 class ReaderPool:
@@ -118,60 +108,63 @@ class ReaderPool:
         self._open: set[Reader] = set()
         self._waiting = 0
         self._versions: dict[str, int] = {}
-        self._kept: OrderedDict[tuple[str, Hashable], Kept[Any]] = OrderedDict()
+        self._kept: OrderedDict[tuple[str, Hashable], tuple[int, Any]] = OrderedDict()
+        """Answers to questions about streams, each with the version of the stream."""
         self._bytes = 0
+        self._running: dict[tuple[str, Hashable, int], asyncio.Task[Any]] = {}
         self._changes: dict[str, asyncio.Event] = {}
         self.is_ending = False
 
     async def stream(self, name: str) -> PublicStream:
         """What is public about a stream; a Problem with status 404 if there is none."""
-        version, before = self._versions.get(name, 0), self._kept.get((name, STREAM))
-        known: PublicStream | None = None if before is None else before.answer
+        version, (_, known) = self._versions.get(name, 0), self._kept.get((name, STREAM), (0, None))
         make = partial(read_stream, name, version, known)
-        stream = await self._once((name, STREAM), version, make)
+        stream = await self._once(name, STREAM, version, make)
         if stream is None:
             raise not_found()
         return stream
 
     async def read(
-        self, stream: PublicStream, question: Hashable, make: Callable[[Reader], Answer]
-    ) -> Answer:
+        self, stream: PublicStream, question: Hashable, make: Callable[[Reader], Result]
+    ) -> Result:
         """The answer to a question about a stream, from memory if it was asked before.
 
         ``make`` checks the question and makes the answer, which has a length.
         """
-        return await self._once((stream.name, question), stream.version, make)
+        return await self._once(stream.name, question, stream.version, make)
 
     async def _once(
-        self, name: tuple[str, Hashable], version: int, make: Callable[[Reader], Answer]
-    ) -> Answer:
-        kept: Kept[Answer] | None = self._kept.get(name)
-        if kept is None or kept.version != version:
-            kept = Kept(version, asyncio.create_task(self.ask(make)))
-            self._drop(name)
-            self._kept[name] = kept
-            kept.task.add_done_callback(lambda _: self._finished(name, kept))
-        elif kept.task.done():
-            self._kept.move_to_end(name)
-            return kept.task.result()
-        return await asyncio.shield(kept.task)
+        self, name: str, question: Hashable, version: int, make: Callable[[Reader], Result]
+    ) -> Result:
+        kept = self._kept.get((name, question))
+        if kept is not None and kept[0] == version:
+            self._kept.move_to_end((name, question))
+            result: Result = kept[1]
+            return result
+        task = self._running.get((name, question, version))
+        if task is None:
+            task = asyncio.create_task(self.ask(make))
+            self._running[name, question, version] = task
+            task.add_done_callback(partial(self._finished, name, question, version))
+        return await asyncio.shield(task)
 
-    def _finished(self, name: tuple[str, Hashable], kept: Kept[Any]) -> None:
-        """Keep an answer, and drop those that were not asked for longest; drop a failure."""
-        answer = kept.answer
-        if self._kept.get(name) is not kept:
+    def _finished(
+        self, name: str, question: Hashable, version: int, task: asyncio.Task[Any]
+    ) -> None:
+        """Keep an answer, and drop those that were not asked for longest."""
+        del self._running[name, question, version]
+        if task.cancelled() or task.exception() is not None or task.result() is None:
             return
-        if answer is None:
-            del self._kept[name]
-            return
-        kept.size = MOST_AROUND + len(answer)
-        self._bytes += kept.size
+        if self._kept.get((name, question), (-1,))[0] < version:
+            self._drop((name, question))
+            self._kept[name, question] = version, task.result()
+            self._bytes += MOST_AROUND + len(task.result())
         while self._bytes > CACHE_BYTES and len(self._kept) > 1:
             self._drop(next(iter(self._kept)))
 
-    def _drop(self, name: tuple[str, Hashable]) -> None:
-        kept = self._kept.pop(name, None)
-        self._bytes -= kept.size if kept is not None else 0
+    def _drop(self, place: tuple[str, Hashable]) -> None:
+        if place in self._kept:
+            self._bytes -= MOST_AROUND + len(self._kept.pop(place)[1])
 
     def changed(self, names: Iterable[str]) -> None:
         """Streams have published a tick, or have changed otherwise: read them again, and wake those
@@ -196,18 +189,16 @@ class ReaderPool:
     async def find_changes(self) -> None:
         """Notice ticks and keys of other processes, for the streams that somebody has asked for
         here."""
-        known: dict[str, tuple[int | None, int] | None] = dict.fromkeys(self._changes)
-        for (name, question), kept in self._kept.items():
-            if question == STREAM and kept.version == self._versions.get(name, 0):
-                stream: PublicStream | None = kept.answer
-                seen = None if stream is None else (stream.last_tick, len(stream.keys))
-                known[name] = seen
+        known: dict[str, tuple[int, int] | None] = dict.fromkeys(self._changes)
+        for (name, question), (version, stream) in self._kept.items():
+            if question == STREAM and version == self._versions.get(name, 0):
+                known[name] = stream.last_tick, len(stream.keys)
         if known:
             published = await self.ask(lambda reader: reader.published())
             current = {name: (tick, keys) for name, tick, keys in published}
             self.changed(each for each in known if current.get(each) != known[each])
 
-    async def ask(self, question: Callable[[Reader], Answer]) -> Answer:
+    async def ask(self, question: Callable[[Reader], Result]) -> Result:
         """Ask on a thread what is not kept in memory."""
         if self._waiting >= MOST_WAITING:
             raise unavailable("too many reads are waiting; send it again")
@@ -228,7 +219,7 @@ class ReaderPool:
         while self._open:
             self._open.pop().close()
 
-    def _try(self, question: Callable[[Reader], Answer]) -> Answer:
+    def _try(self, question: Callable[[Reader], Result]) -> Result:
         """Ask once; if the connection has failed, ask once more on a new one. After that the client
         may try again."""
         for _ in range(2):

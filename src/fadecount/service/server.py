@@ -1,5 +1,5 @@
-"""Runs the application on uvicorn: limits on connections, short logs, and a shutdown that loses
-nothing."""
+"""The service: the writer and the readers behind the application, on a socket; a shutdown that
+loses nothing."""
 
 from __future__ import annotations
 
@@ -11,28 +11,37 @@ import resource
 import signal
 import socket
 import sys
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import replace
 from typing import Any
 
-import uvicorn
-from uvicorn.loops.auto import auto_loop_factory
-
 from fadecount.errors import StoreError
-from fadecount.service.app import Service
-from fadecount.service.protocol import guarded
-from fadecount.service.settings import Settings
+from fadecount.service.connection import Connection, Connections
+from fadecount.service.http import Problem, Tagged
+from fadecount.service.openapi import openapi_document
+from fadecount.service.operations import STATES, static_files
+from fadecount.service.read_routes import ReadContext
+from fadecount.service.reader_pool import ReaderPool
+from fadecount.service.routes import PAGES, READING, VISITS, WRITING, Application
+from fadecount.service.settings import Settings, open_reader, open_store
+from fadecount.service.tokens import Access
+from fadecount.service.website import VisitContext, Websites
+from fadecount.service.writer import Leader, Writer
 
 __all__ = ["configure_logs", "serve"]
 
 log = logging.getLogger("fadecount.service")
+LOOK_SECONDS = 0.5
+"""Seconds between two checks for changes by others: new and revoked tokens, and ticks that other
+processes published."""
+
 BACKLOG = 128
 """Connections that may wait in the system's queue before the first of them is accepted."""
 
 OTHER_FILES = 128
 """Open files that the store, the fence and the readers need at most."""
 
-SHUTDOWN_SECONDS = 3
+SHUTDOWN_SECONDS = 3.0
 """How long a shutdown waits for answers that have begun."""
 
 END_SECONDS = 4.5
@@ -43,27 +52,124 @@ SILENT_SECONDS = 30
 heartbeat every 15 seconds."""
 
 
-class _Server(uvicorn.Server):
-    """Closes live connections as soon as a shutdown is requested; otherwise they would delay it."""
+class Service:
+    """An application with its writer, its readers and its connections."""
 
-    service: Service
-    asked: float | None = None
-    on_listening: Callable[[], None] = staticmethod(lambda: None)
+    def __init__(self, settings: Settings) -> None:
+        self._settings = settings
+        self.access = Access(public=settings.public)
+        self.pool = ReaderPool(lambda: open_reader(settings.storage))
+        is_shared = settings.storage.database is not None
+        self.writer = Writer(
+            lambda: Leader(open_store(settings.storage), settings.clock, is_shared=is_shared),
+            settings.clock,
+            settings.limits,
+            on_change=self.pool.changed,
+            reconnects=is_shared,
+        )
+        self.reading = ReadContext(
+            pool=self.pool,
+            access=self.access,
+            clock=settings.clock,
+            public=settings.public,
+            files={**static_files(), "openapi.json": Tagged(openapi_document())},
+            metrics=self._metrics,
+            state_of=self.writer.stream_state,
+            trouble=self.trouble,
+        )
+        self._websites = settings.websites or Websites()
+        self.visiting = VisitContext(
+            websites=self._websites,
+            writer=self.writer,
+            script=self.reading.files["fadecount.js"],
+        )
+        tables = (
+            (READING + PAGES, self.reading),
+            (WRITING, self.writer),
+            (VISITS, self.visiting),
+        )
+        application = Application(
+            [
+                (route, each)
+                for table, each in (*tables, (VISITS, self.visiting))
+                for route in table
+            ],
+            self.access,
+            hosts=settings.hosts,
+            body_bytes=settings.limits.body_bytes,
+        )
+        self.connections = Connections(application, settings.limits)
+        self._looking: asyncio.Task[None] | None = None
 
-    def capture_signals(self) -> contextlib.AbstractContextManager[None]:  # type: ignore[override]
-        """Leave signals alone: uvicorn would raise them again at its end, before the store is
-        closed."""
-        return contextlib.nullcontext()
+    def trouble(self) -> str | None:
+        """Why the service is not ready; None if it is."""
+        return self.writer.trouble() or self.access.trouble()
 
-    async def startup(self, sockets: list[socket.socket] | None = None) -> None:
-        """Announces the address once the server listens."""
-        await super().startup(sockets)
-        self.on_listening()
+    async def start(self, listening: socket.socket) -> None:
+        """Open the store, or raise the error that prevents it; then listen."""
+        self._loop = asyncio.get_running_loop()
+        self.writer.start()
+        await self.writer.call(self._websites.create)
+        await self.read_tokens()
+        self._looking = asyncio.create_task(self._look())
+        self._looking.add_done_callback(self._looked)
+        self._server = await self._loop.create_server(
+            lambda: Connection(self.connections), sock=listening, backlog=BACKLOG
+        )
 
-    async def shutdown(self, sockets: list[socket.socket] | None = None) -> None:
-        self.asked = asyncio.get_running_loop().time()
-        self.service.pool.end_live()
-        await super().shutdown(sockets)
+    async def stop(self) -> bool:
+        """Answer the requests that have begun, acknowledge accepted events, end live connections,
+        close the store; False if the store did not answer in time."""
+        end = self._loop.time() + END_SECONDS
+        self._server.close()
+        self.pool.end_live()
+        await self.connections.end(SHUTDOWN_SECONDS)
+        if self._looking:
+            self._looking.cancel()
+            await asyncio.wait([self._looking])
+        try:
+            async with asyncio.timeout_at(end):
+                await asyncio.to_thread(self._close)
+        except TimeoutError:
+            log.error("the store does not answer: the service ends without it")
+            return False
+        return True
+
+    def _close(self) -> None:
+        self.writer.stop()
+        self.pool.close()
+
+    async def read_tokens(self) -> None:
+        """Use the tokens as they are now, also for live connections."""
+        if self.access.replace(await self.writer.call(lambda leader: leader.tokens.grants())):
+            self.pool.wake_all()
+
+    async def _look(self) -> None:
+        """Check for changes by others: tokens, and ticks that other processes published."""
+        while True:
+            await asyncio.sleep(LOOK_SECONDS)
+            with contextlib.suppress(Problem):
+                await self.read_tokens()
+                if self._settings.storage.database is not None:
+                    await self.pool.find_changes()
+
+    def _looked(self, looking: asyncio.Task[None]) -> None:
+        """Revoked tokens are noticed no more: the service ends."""
+        if not looking.cancelled() and (error := looking.exception()) is not None:
+            log.error("looking for changes by others ended: %s", type(error).__name__)
+            self.writer.give_up()
+
+    def _metrics(self) -> Mapping[str, float]:
+        writer, leader = self.writer, self.writer.leader
+        states: Mapping[str, int] = leader.states() if leader else {}
+        return {
+            "ready": int(self.trouble() is None),
+            "tick_lag_seconds": round(leader.lag_seconds(), 1) if leader else 0,
+            "live_readers": self.reading.live_readers,
+            "ticker_failures_total": writer.failures,
+            "ticks_closed_total": writer.ticks_closed,
+            **{f'streams{{state="{state}"}}': states.get(state, 0) for state in STATES},
+        }
 
 
 def serve(
@@ -80,11 +186,34 @@ def serve(
     room = room_for(settings.limits.connections)
     if room < settings.limits.connections:
         log.warning("the system allows too few open files: at most %d connections", room)
-    limits = replace(settings.limits, connections=room)
-    with listening, asyncio.Runner(loop_factory=auto_loop_factory()) as runner:
-        return runner.run(
-            _serve(replace(settings, hosts=hosts, limits=limits), listening, announce)
-        )
+    settings = replace(settings, hosts=hosts, limits=replace(settings.limits, connections=room))
+    with listening, asyncio.Runner(loop_factory=_loop_factory()) as runner:
+        return runner.run(_serve(settings, listening, announce))
+
+
+def _loop_factory() -> Callable[[], asyncio.AbstractEventLoop] | None:
+    try:
+        import uvloop
+    except ImportError:  # not every system has it
+        return None
+    return uvloop.new_event_loop
+
+
+async def _serve(
+    settings: Settings, listening: socket.socket, announce: Callable[[str], None]
+) -> int:
+    service, ending = Service(settings), asyncio.Event()
+    service.writer.on_failure = ending.set
+    for each in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP):
+        asyncio.get_running_loop().add_signal_handler(each, ending.set)
+    await service.start(listening)
+    host, port = listening.getsockname()[:2]
+    announce(f"fadecount serves http://{f'[{host}]' if ':' in host else host}:{port}/")
+    await ending.wait()
+    if not await service.stop():
+        logging.shutdown()
+        os._exit(1)
+    return 1 if service.writer.failed.is_set() else 0
 
 
 def allowed_hosts(host: str, port: int, extra: Iterable[str] = ()) -> frozenset[str]:
@@ -118,66 +247,17 @@ def room_for(connections: int) -> int:
     return max(1, allowed - BACKLOG - OTHER_FILES)
 
 
-async def _serve(
-    settings: Settings, listening: socket.socket, announce: Callable[[str], None]
-) -> int:
-    service = Service(settings)
-    await service.start()
-    server = make_server(service, settings)
-
-    def end() -> None:
-        server.should_exit = True
-
-    service.writer.on_failure = end
-    for each in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP):
-        asyncio.get_running_loop().add_signal_handler(each, end)
-    host, port = listening.getsockname()[:2]
-    address = f"http://{f'[{host}]' if ':' in host else host}:{port}/"
-    server.on_listening = lambda: announce(f"fadecount serves {address}")
-    try:
-        await server.serve(sockets=[listening])
-    finally:
-        now = asyncio.get_running_loop().time()
-        if not await service.stop(
-            END_SECONDS - (0.0 if server.asked is None else now - server.asked)
-        ):
-            logging.shutdown()
-            os._exit(1)
-    return 1 if service.writer.failed.is_set() else 0
-
-
-def make_server(service: Service, settings: Settings) -> _Server:
-    config = uvicorn.Config(
-        service.application,
-        http=guarded(settings.limits),
-        loop="none",
-        lifespan="off",
-        ws="none",
-        access_log=False,
-        log_config=None,
-        server_header=False,
-        date_header=True,
-        proxy_headers=False,
-        timeout_keep_alive=int(settings.limits.idle_seconds),
-        timeout_graceful_shutdown=SHUTDOWN_SECONDS,
-        backlog=BACKLOG,
-    )
-    server = _Server(config)
-    server.service = service
-    return server
-
-
 def configure_logs(stream: Any = None) -> None:
     """One line per log entry, to standard error: a time, a level, a message from this code, names
     of streams. No counts, inputs, keys or tokens."""
     handler = logging.StreamHandler(stream or sys.stderr)
     handler.setFormatter(logging.Formatter("%(asctime)s %(levelname)s %(message)s"))
-    # this module logs what matters of it
-    logging.getLogger("uvicorn.error").setLevel(logging.CRITICAL)
     logging.basicConfig(level=logging.WARNING, handlers=[handler], force=True)
 
 
 def _listen(host: str, port: int) -> socket.socket:
+    """A listening socket. Connections inherit its options: no delay, and TCP keepalive, by which
+    the system closes connections of clients that do not respond."""
     family = socket.AF_INET6 if ":" in host else socket.AF_INET
     listening = socket.socket(family, socket.SOCK_STREAM)
     listening.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
@@ -189,18 +269,9 @@ def _listen(host: str, port: int) -> socket.socket:
         raise StoreError(
             f"cannot listen on {host} port {port}: {reason}; choose another with --port or --host"
         ) from error
-    listening.set_inheritable(True)
-    _notice_silence(listening)
-    # asyncio does so only for sockets that name their protocol
-    listening.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
-    return listening
-
-
-def _notice_silence(listening: socket.socket) -> None:
-    """Turn on TCP keepalive, which connections inherit: the system closes connections of clients
-    that do not respond."""
     listening.setsockopt(socket.SOL_SOCKET, socket.SO_KEEPALIVE, 1)
     options = {
+        "TCP_NODELAY": 1,
         "TCP_KEEPIDLE": 15,
         "TCP_KEEPINTVL": 5,
         "TCP_KEEPCNT": 3,
@@ -209,3 +280,4 @@ def _notice_silence(listening: socket.socket) -> None:
     for name, value in options.items():
         if hasattr(socket, name):  # not every system has all of them
             listening.setsockopt(socket.IPPROTO_TCP, getattr(socket, name), value)
+    return listening

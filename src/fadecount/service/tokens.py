@@ -18,7 +18,7 @@ from enum import StrEnum
 from fadecount.checks import require_integer
 from fadecount.errors import bad_parameter
 from fadecount.noise.entropy import unpredictable
-from fadecount.service.problems import forbidden, unauthorized, unavailable
+from fadecount.service.http import Problem, unavailable
 from fadecount.streams.audit_log import Act
 from fadecount.streams.database import Database
 
@@ -65,7 +65,7 @@ class Grant:
     def require_stream(self, stream: str | None) -> None:
         """Refuse a stream that the token is not for (None: something about all streams)."""
         if self.stream not in (None, stream):
-            raise forbidden()
+            raise _forbidden()
 
 
 class Tokens:
@@ -183,19 +183,21 @@ class Access:
         """Whether a token has neither been revoked nor expired."""
         return grant.id in self._grants and not grant.has_expired(self._now())
 
-    def allow(self, authorization: bytes | None, role: Role) -> Grant | None:
+    def allow(self, authorization: str | None, role: Role) -> Grant | None:
         """What allows a request with this header to do what ``role`` may; raises a Problem if
         nothing does. None where no token is needed."""
         if self._public and role is Role.READER and authorization is None:
             return None
         if reason := self.trouble():
             raise unavailable(reason)
-        scheme, _, token = (authorization or b"").decode("latin-1").partition(" ")
+        scheme, _, token = (authorization or "").partition(" ")
         grant = self.grant_of(token.strip()) if scheme.lower() == "bearer" else None
         if grant is None:
-            raise unauthorized()
+            detail = "send a valid token: Authorization: Bearer fc_..."
+            challenge = (b"www-authenticate", b'Bearer realm="fadecount"')
+            raise Problem(401, "unauthorized", detail, challenge)
         if grant.role not in (role, Role.ADMIN):
-            raise forbidden()
+            raise _forbidden()
         return grant
 
     def still(self, grant: Grant | None) -> bool:
@@ -205,6 +207,11 @@ class Access:
     def trouble(self) -> str | None:
         """Why every token is refused; None if the tokens are known."""
         return None if self.is_current else "the tokens cannot be read from the store"
+
+
+def _forbidden() -> Problem:
+    detail = "the token does not allow this; use one with the role and the stream that it needs"
+    return Problem(403, "forbidden", detail)
 
 
 def _digest(secret: str) -> str:

@@ -6,14 +6,11 @@ counted: neither its text nor its time says whether a page or a visitor was ther
 
 from __future__ import annotations
 
-import asyncio
-import hashlib
 import ipaddress
 import re
-from collections import defaultdict
 from collections.abc import Iterable, Iterator, Sequence
 from contextlib import suppress
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass
 from typing import Any
 from urllib.parse import urlsplit
 
@@ -21,12 +18,15 @@ import msgspec
 
 from fadecount.errors import ParameterError, bad_parameter
 from fadecount.mechanisms import Blocks, Discovery, Level
-from fadecount.noise.entropy import unpredictable
-from fadecount.service.http import ANY_ORIGIN, EMBEDDED_HEADERS, Answer, Call, Tagged, read_body
+from fadecount.service.http import (
+    ANY_ORIGIN,
+    EMBEDDED_HEADERS,
+    Answer,
+    Problem,
+    Request,
+    Tagged,
+)
 from fadecount.service.parsing import ONLY_KEY, SentEvents, Visit
-from fadecount.service.problems import Problem
-from fadecount.service.reader_pool import ReaderPool
-from fadecount.service.settings import Clock
 from fadecount.service.writer import Leader, Writer
 from fadecount.sources.visits import page_of, visitor_of
 from fadecount.streams import Description, Group, Ticks, Unit
@@ -40,9 +40,6 @@ SCRIPT_SECONDS = 86_400
 """For how long browsers keep the script."""
 
 PAGEVIEW = "pageview"
-
-MOST_NOTED = 50_000
-"""What the door remembers of visitors, in entries."""
 
 DELTA = 1e-6
 """The chance that a page appears which one visitor alone saw on a day, at most."""
@@ -204,82 +201,39 @@ def _is_in(address: str, among: Sequence[Network]) -> bool:
     return any(number in network for network in among)
 
 
-@dataclass(slots=True)
-class Door:
-    """Leaves out visits that cannot count any more, before they take up the writer: what one
-    visitor sends all day costs no more than what counts of it.
-
-    It notes what it has let in on one day, by the rule of the stream (:meth:`Unit.takes`). The
-    stream has noted at least as much, so nothing is left out that would have counted; what is
-    forgotten costs time only. Visitors are noted under a key that is forgotten with the day.
-    """
-
-    _day: int = -1
-    _key: bytes = b""
-    _noted: dict[Any, int] = field(default_factory=dict)
-
-    def lets_in(self, unit: Unit, day: int, visitor: str, key: int | str) -> bool:
-        if day != self._day or len(self._noted) >= MOST_NOTED:
-            self._day, self._key, self._noted = day, unpredictable(32), {}
-        digest = hashlib.blake2b(visitor.encode(), key=self._key, digest_size=16).digest()
-        return unit.takes(self._noted, digest, key) > 0
-
-    def accepted(self, outcome: Any) -> None:
-        """Forget everything if what was let in could not be accepted after all."""
-        if outcome.cancelled() or outcome.exception() is not None:
-            self._day = -1
-
-
 @dataclass(frozen=True, slots=True, kw_only=True)
 class VisitContext:
     """What the route of visits works with."""
 
     websites: Websites
     writer: Writer
-    pool: ReaderPool
-    clock: Clock
     script: Tagged
-    doors: dict[str, Door] = field(default_factory=lambda: defaultdict(Door))
-    tasks: set[asyncio.Task[None]] = field(default_factory=set)
 
     def count(self, domain: str, page: str | None, visitor: str) -> None:
-        """Queue a visit for the streams of a website, after the answer: reading what is public
-        about a stream takes longer for the first visit of a tick."""
-        task = asyncio.create_task(self._count(domain, page, visitor))
-        self.tasks.add(task)
-        task.add_done_callback(self.tasks.discard)
-
-    async def _count(self, domain: str, page: str | None, visitor: str) -> None:
+        """Queue a visit for the streams of a website. Nobody is told what comes of it."""
         with suppress(Problem):
-            for kind in STREAMS:
-                stream = await self.pool.stream(stream_name(domain, kind))
-                described, door = stream.status.description, self.doors[stream.name]
-                key = page if described.hidden is not None else ONLY_KEY
-                day = described.block_of(described.ticks.at(self.clock.now()))
-                if key and door.lets_in(
-                    described.unit, day, visitor, stream.positions.get(key, key)
-                ):
+            for kind, counting in STREAMS.items():
+                key = page if counting.discovers else ONLY_KEY
+                if key:
                     sent = SentEvents({key: 1}, single=True, person=visitor)
-                    self.writer.accept(stream.name, sent, None).add_done_callback(door.accepted)
+                    future = self.writer.accept(stream_name(domain, kind), sent, None)
+                    future.add_done_callback(lambda done: done.cancelled() or done.exception())
 
 
-async def post_visit(context: VisitContext, call: Call) -> Answer:
+async def post_visit(context: VisitContext, request: Request) -> Answer:
     """Count a visit to a page of a website that is served here (`pageview` in the form of
     Plausible's events). The answer never says what was counted."""
-    with suppress(Problem, msgspec.DecodeError):
-        sent = _VISIT.decode(await read_body(call, LARGEST_VISIT))
-        websites, headers = context.websites, call.headers
+    with suppress(msgspec.DecodeError):
+        sent = _VISIT.decode(request.body)
+        websites, headers = context.websites, request.headers
         domain, url = (sent.domain or sent.d).lower(), sent.url or sent.u
-        peer = call.client.host if call.client else ""
-        forwarded = ",".join(headers.getlist("x-forwarded-for"))
-        visitor = visitor_of(
-            websites.visitor_address(peer, forwarded), headers.get("user-agent", "")
-        )
-        origins = [url, *headers.getlist("origin")]
+        address = websites.visitor_address(request.address, headers.get("x-forwarded-for", ""))
+        visitor = visitor_of(address, headers.get("user-agent", ""))
         if (
             (sent.name or sent.n) == PAGEVIEW
             and domain in websites.domains
-            and all(websites.reports(_host(each), domain) for each in origins)
+            and websites.reports(_host(url), domain)
+            and websites.reports(_host(headers.get("origin", url)), domain)
             and visitor is not None
             and "1" not in (headers.get("dnt"), headers.get("sec-gpc"))
         ):
@@ -287,15 +241,16 @@ async def post_visit(context: VisitContext, call: Call) -> Answer:
     return ACCEPTED
 
 
-async def allow_visit(_context: VisitContext, _call: Call) -> Answer:
+async def allow_visit(_context: VisitContext, _request: Request) -> Answer:
     """Browsers ask whether a page may report visits."""
     return PREFLIGHT
 
 
-async def get_script(context: VisitContext, call: Call) -> Answer:
+async def get_script(context: VisitContext, request: Request) -> Answer:
     """The script that a page loads to report its visits."""
-    answer = context.script.answer(call, public=True, seconds=SCRIPT_SECONDS)
-    return replace(answer, security=EMBEDDED_HEADERS)
+    return context.script.answer(
+        request, public=True, seconds=SCRIPT_SECONDS, security=EMBEDDED_HEADERS
+    )
 
 
 def _host(url: str) -> str | None:

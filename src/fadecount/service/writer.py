@@ -13,6 +13,7 @@ import asyncio
 import contextlib
 import heapq
 import logging
+import math
 import threading
 import time
 from collections import Counter, deque
@@ -30,14 +31,13 @@ from fadecount.errors import (
     ParameterError,
     StoreError,
 )
-from fadecount.service.metrics import Metrics
+from fadecount.service.http import Problem, bad_request, not_found, unavailable
 from fadecount.service.parsing import SentEvents
-from fadecount.service.problems import Problem, bad_request, not_found, unavailable
 from fadecount.service.settings import Clock, Limits
 from fadecount.service.tokens import Tokens
 from fadecount.streams import Batch, Description, Intake, Store, Stream
 from fadecount.streams.audit_log import AuditLogError
-from fadecount.streams.clock import ClockState, read_clock
+from fadecount.streams.clock import ClockReading, ClockState, read_clock
 from fadecount.streams.figures import CELLS, Closed
 from fadecount.streams.inputs import Acceptance, Events, accept_together
 from fadecount.streams.stream import close_together
@@ -96,19 +96,19 @@ class Leader:
         changed, since somebody looked here."""
         self._reader = store.reader()
         self.tokens = Tokens(self._reader.database, store.audit_log.record)
-        self._streams: dict[str, Stream] = {}
+        self._states: dict[str, str] = {}
+        """The streams that this process leads, or would lead if they were in order: running,
+        refused, ended or clock ahead."""
         self._intakes: dict[str, Intake] = {}
-        """What accepts the events of streams that other processes lead."""
-        self._halted: dict[str, str] = {}
-        """Why the ticks of a stream are not closed here: refused, ended or clock ahead."""
+        """What accepts the events of a stream: the stream itself, if this process leads it."""
         self._behind = False
         self._queue: list[tuple[float, int, Stream]] = []
-        """A heap: when the open tick of each running stream ends. An entry of a stream that is not
-        in ``_streams`` any more is passed over."""
+        """A heap: when the open tick of each running stream ends. A stream that is not in
+        ``_intakes`` any more is passed over."""
         self._untaken: list[str] = []
         self._taking_over, self._look_at = False, 0.0
         self._untidy: dict[str, None] = {}
-        self._tidied = -UPKEEP_SECONDS
+        self._tidied = -math.inf
         try:
             self.take_over()
             while self._untaken:
@@ -122,26 +122,23 @@ class Leader:
     @property
     def trouble(self) -> str | None:
         """Why this process cannot do its work for every stream; None if it can."""
-        reasons = list(self._halted.values())
-        if self._streams and reasons.count("clock ahead") == len(self._streams):
+        states = set(self._states.values())
+        if "clock ahead" in states and not states & {"running"}:
             return "the clock is far ahead of the streams: nothing is released until it is right"
         if self._behind:
             return "the clock is behind the last releases: nothing is released until it is right"
-        if "refused" in reasons and not self._streams:
+        if "refused" in states and not states & {"running"}:
             return "no stream can be written; the operator's log says why"
         return None
 
     def state(self, name: str) -> str:
         """What this process does with a stream, in one or two words."""
-        if name in self._halted:
-            return self._halted[name]
-        if self._behind:
-            return "clock behind"
-        return "running" if name in self._streams else "led elsewhere"
+        state = self._states.get(name, "led elsewhere")
+        return "clock behind" if self._behind and state == "running" else state
 
     def states(self) -> Counter[str]:
         """How many streams are in which state, without those that others lead."""
-        return Counter(map(self.state, {*self._streams, *self._halted}))
+        return Counter(map(self.state, list(self._states)))
 
     @property
     def next_due(self) -> float | None:
@@ -162,12 +159,12 @@ class Leader:
         All of them are tried in turn, so that those of a process that ended are found.
         """
         if not self._untaken:
-            known = self._streams.keys() | self._halted.keys()
-            self._untaken = [name for name in reversed(self._store.names()) if name not in known]
-        before = len(self._streams) + len(self._halted)
+            names = reversed(self._store.names())
+            self._untaken = [name for name in names if name not in self._states]
+        before = len(self._states)
         for _ in range(min(MOST_TOGETHER, len(self._untaken))):
             self._lead(self._untaken.pop())
-        return bool(self._untaken) and len(self._streams) + len(self._halted) > before
+        return bool(self._untaken) and len(self._states) > before
 
     def _lead(self, name: str) -> None:
         if not self._reader.has(name):  # another process has deleted it meanwhile
@@ -177,47 +174,42 @@ class Leader:
         except LockedError:
             return
         except FenceError as error:
-            self._halted[name] = "refused"
+            self._states[name] = "refused"
             log.error("stream %s is refused: %s", name, error)
 
     def _add(self, stream: Stream) -> None:
-        self._streams[stream.description.name] = stream
+        name = stream.description.name
+        self._states[name], self._intakes[name] = "running", stream
         self._schedule(stream)
 
     def _schedule(self, stream: Stream) -> None:
         """Note when the open tick of a stream ends."""
-        heapq.heappush(self._queue, (self._end(stream), id(stream), stream))
+        heapq.heappush(self._queue, (_end(stream), id(stream), stream))
 
-    def _end(self, stream: Stream) -> float:
-        return stream.description.ticks.start_seconds(stream.open_tick + 1)
-
-    def _forget(self, name: str) -> None:
-        """Drop everything in memory about a stream."""
-        known: dict[str, Any]
-        for known in (self._streams, self._intakes, self._halted, self._untidy):
-            known.pop(name, None)
-
-    def _require_lead(self, name: str) -> None:
-        """Refuse what only the leader of a stream may do, unless this process leads it or may."""
+    def _own(self, name: str) -> Stream | None:
+        """A stream for what only its leader may do; None if it is not in order. Raises a Problem
+        if another process leads it."""
         if not self.has(name):
             raise not_found()
-        if name not in self._streams and name not in self._halted:
+        if name not in self._states:
             self._lead(name)
-        if name not in self._streams and name not in self._halted:
+        if name not in self._states:
             raise _led_elsewhere()
+        stream = self._intakes.get(name)
+        return stream if isinstance(stream, Stream) else None
 
     def _require_running(self, name: str) -> None:
         """Refuse what a stream that is refused or has ended does not take."""
-        halted = self._halted.get(name)
-        if halted == "ended":
+        state = self._states.get(name)
+        if state == "ended":
             detail = "the stream has had all the ticks that its mechanism was made for"
             raise Problem(409, "ended", detail)
-        if halted == "refused":
+        if state == "refused":
             raise unavailable(NOT_IN_ORDER)
 
     def has(self, name: str) -> bool:
         """Whether there is such a stream."""
-        return name in self._streams or self._reader.has(name)
+        return isinstance(self._intakes.get(name), Stream) or self._reader.has(name)
 
     # What administrators do.
 
@@ -230,32 +222,27 @@ class Leader:
         try:
             description = self._store.in_group(description)
         except ParameterError:
-            detail = (
-                "the group would lose more than it promises, or differs from this; see the docs"
-            )
+            detail = "the group would lose more than it promises, or differs from this"
             raise Problem(409, "wrong_group", detail) from None
         if self.has(name):
             return self._require_same(description, keys)
         start = description.ticks.at(self._clock.now())
         try:
-            self._add(
-                self._store.create(
-                    description, keys=keys, start_tick=start, retain_seconds=retain_seconds
-                )
+            stream = self._store.create(
+                description, keys=keys, start_tick=start, retain_seconds=retain_seconds
             )
         except LockedError:  # it was created, and another process became its leader first
             return True
-        except FenceError as error:
-            log.error("stream %s is refused: %s", name, error)
-            detail = "the name was used before; choose another one, or see the operator's log"
-            raise Problem(409, "refused", detail) from None
-        except (StoreError, AuditLogError):
-            raise
-        except FadecountError:
-            if self.has(name):  # another process has created it meanwhile
+        except FadecountError as error:
+            if isinstance(error, FenceError):
+                log.error("stream %s is refused: %s", name, error)
+            elif isinstance(error, StoreError | AuditLogError):
+                raise
+            elif self.has(name):  # another process has created it meanwhile
                 return self._require_same(description, keys)
             detail = "the name was used before, or a key is not usable; choose others"
             raise Problem(409, "refused", detail) from None
+        self._add(stream)
         log.info("stream %s is created", name)
         self.changed.add(name)
         return True
@@ -273,14 +260,13 @@ class Leader:
     def declare(self, name: str, keys: Sequence[str]) -> None:
         """Declare the keys that are new; those that exist already stay as they are. No key may be
         there twice."""
-        if not self.has(name):
-            raise not_found()
         self._require_running(name)
-        if name not in self._streams and set(self._reader.keys(name)).issuperset(keys):
+        is_led = name in self._states or not self._reader.has(name)
+        if not is_led and set(self._reader.keys(name)).issuperset(keys):
             return
-        self._require_lead(name)
+        stream = self._own(name)
         self._require_running(name)
-        stream = self._streams[name]
+        assert stream is not None
         new = [key for key in keys if key not in stream.positions]
         if new:
             stream.declare(new)
@@ -288,12 +274,13 @@ class Leader:
 
     def delete(self, name: str) -> None:
         """Remove a stream with all its releases. If it had any, its name stays taken."""
-        self._require_lead(name)
+        self._own(name)
         try:
             self._store.delete(name)
         except LockedError:  # a stream that is refused here may be led elsewhere
             raise _led_elsewhere() from None
-        self._forget(name)
+        for known in (self._states, self._intakes, self._untidy):
+            known.pop(name, None)
         log.warning("stream %s is deleted", name)
         self.changed.add(name)
 
@@ -301,31 +288,30 @@ class Leader:
 
     def accept(
         self, wanted: Mapping[str, Sequence[Sent]], now: float
-    ) -> dict[str, list[bool | Problem] | Problem]:
+    ) -> dict[str, list[bool | Problem]]:
         """Make batches for several streams durable, in one transaction; what cannot be accepted is
         refused before it begins.
 
-        For each stream: the outcomes of its batches, or why it takes none. The outcome of a batch
-        is True if it counted, False if its id had counted before, or its refusal. Ticks that are
-        over at ``now`` must be closed first; while they are not yet closed, here or by another
-        leader, clients must send the events again.
+        Returns the outcomes of the batches of each stream: True if it counted, False if its id had
+        counted before, or its refusal. Ticks that are over at ``now`` must be closed first; while
+        they are not yet closed, here or by another leader, clients must send the events again.
         """
-        outcomes: dict[str, list[bool | Problem] | Problem] = {}
+        outcomes: dict[str, list[bool | Problem]] = {}
         checked: dict[str, list[Events | Problem]] = {}
         acceptances: list[Acceptance] = []
         for name, sent in wanted.items():
             try:
                 intake = self._accepting(name)
             except Problem as problem:
-                outcomes[name] = problem
+                outcomes[name] = [problem] * len(sent)
                 continue
             checked[name] = [_checked(intake, events, batch_id) for events, batch_id in sent]
             events = [each for each in checked[name] if isinstance(each, Events)]
-            ahead, ticks = self._halted.get(name) == "clock ahead", intake.description.ticks
+            ahead, ticks = self._states.get(name) == "clock ahead", intake.description.ticks
             acceptances.append(Acceptance(intake, events, None if ahead else ticks.at(now)))
         for name, accepted in zip(checked, accept_together(acceptances), strict=True):
             if isinstance(accepted, FadecountError):
-                outcomes[name] = self._not_accepted(name, accepted)
+                outcomes[name] = [self._not_accepted(name, accepted)] * len(wanted[name])
             else:
                 fresh = iter(accepted.fresh)
                 outcomes[name] = [
@@ -333,34 +319,31 @@ class Leader:
                 ]
         return outcomes
 
-    def _not_accepted(self, name: str, error: FadecountError) -> Problem:
-        if isinstance(error, ClockError):
-            return unavailable("the stream is catching up with the clock; send it again")
-        if isinstance(error, FullError):
-            log.error("stream %s cannot go on: %s", name, error)
-            self._halt(name, "refused")
-            return unavailable(NOT_IN_ORDER)
-        self._intakes.pop(name, None)  # another process has deleted it
-        return not_found()
-
     def _accepting(self, name: str) -> Intake:
         """What accepts the events of a stream that takes some."""
         self._require_running(name)
-        if name in self._streams:
-            return self._streams[name]
         if name not in self._intakes:
             if not self._reader.has(name):
                 raise not_found()
             self._intakes[name] = self._store.intake(name)
         return self._intakes[name]
 
+    def _not_accepted(self, name: str, error: FadecountError) -> Problem:
+        if isinstance(error, ClockError):
+            return unavailable("the stream is catching up with the clock; send it again")
+        if isinstance(error, FullError):
+            self._halt(name, "refused", error)
+            return unavailable(NOT_IN_ORDER)
+        self._intakes.pop(name, None)  # another process has deleted it
+        return not_found()
+
     def is_catching_up(self, name: str, now: float) -> bool:
         """Whether a stream of this process has a tick that is over at ``now`` and will be closed
         shortly."""
-        due, stream = self.next_due, self._streams.get(name)
-        if due is None or due > now or stream is None or name in self._halted:
+        due, stream = self.next_due, self._intakes.get(name)
+        if due is None or due > now or self._states.get(name) != "running":
             return False
-        return self._end(stream) <= now
+        return isinstance(stream, Stream) and _end(stream) <= now
 
     # Ticks.
 
@@ -370,16 +353,13 @@ class Leader:
 
         Which streams these are depends on the clock and on public sizes, never on events.
         """
-        self._resume(now)
-        self._notice_lag(now)
+        self._read_clock(now)
         group = self._next_group(now)
         published = 0
         for (stream, _), outcome in zip(group, _closed(group), strict=True):
             name = stream.description.name
             if isinstance(outcome, FadecountError):
-                reason = type(outcome).__name__
-                log.error("stream %s cannot go on (%s): it is left alone", name, reason)
-                self._halt(name, "refused")
+                self._halt(name, "refused", outcome)
                 continue
             self._schedule(stream)
             published += 1
@@ -388,26 +368,28 @@ class Leader:
                 self._untidy[name] = None
         return published
 
-    def _halt(self, name: str, reason: str) -> None:
-        self._halted[name] = reason
-        self._streams.pop(name, None)
+    def _halt(self, name: str, state: str, error: FadecountError | None = None) -> None:
+        """Close no more ticks of a stream. The log says why, with the text of an error only where
+        it can hold no values."""
+        if error is not None:
+            what = str(error) if isinstance(error, FullError) else type(error).__name__
+            log.error("stream %s cannot go on (%s): it is left alone", name, what)
+        self._states[name] = state
+        self._intakes.pop(name, None)
 
-    def _resume(self, now: float) -> None:
-        """Go on with streams for which the clock is right again."""
-        for name in [name for name, why in self._halted.items() if why == "clock ahead"]:
-            stream = self._streams[name]
-            reading = read_clock(stream.description.ticks, stream.open_tick, now)
-            if reading.state is not ClockState.AHEAD:
-                del self._halted[name]
+    def _read_clock(self, now: float) -> None:
+        """Go on with streams for which the clock is right again; log once when the clock is behind
+        even the stream that is due next."""
+        for name in [name for name, state in self._states.items() if state == "clock ahead"]:
+            stream = self._own(name)
+            if stream is not None and _reading(stream, now).state is not ClockState.AHEAD:
+                self._states[name] = "running"
                 log.warning("stream %s goes on: the clock is right again", name)
                 self._schedule(stream)
-
-    def _notice_lag(self, now: float) -> None:
-        """Log once when the clock is behind even the stream that is due next."""
         behind = False
         if self._queue:
             stream = self._queue[0][-1]
-            reading = read_clock(stream.description.ticks, stream.open_tick, now)
+            reading = _reading(stream, now)
             behind = reading.state is ClockState.BEHIND
             if behind and not self._behind:
                 log.error("stream %s waits: %s", stream.description.name, reading.text)
@@ -420,7 +402,7 @@ class Leader:
         cells = 0
         while self._queue and self._queue[0][0] <= now and len(group) < MOST_TOGETHER:
             stream = self._queue[0][-1]
-            if self._streams.get(stream.description.name) is stream:
+            if self._intakes.get(stream.description.name) is stream:
                 ticks = self._ticks_due(stream, now)
                 cells += len(ticks) * stream.status.width
                 if group and cells > CELLS:
@@ -433,11 +415,10 @@ class Leader:
     def _ticks_due(self, stream: Stream, now: float) -> range:
         """The ticks of a stream to close now: those that are over, or the first of them if there
         are very many."""
-        name, tick = stream.description.name, stream.open_tick
-        reading = read_clock(stream.description.ticks, tick, now)
+        name, tick, reading = stream.description.name, stream.open_tick, _reading(stream, now)
         if reading.state is ClockState.AHEAD:
             log.error("stream %s stops: %s", name, reading.text)
-            self._halted[name] = "clock ahead"
+            self._states[name] = "clock ahead"
         if reading.due is None:
             return range(0)
         most = min(MOST_TICKS_AT_ONCE, max(1, CELLS // stream.status.width), _steps_left(stream))
@@ -450,11 +431,12 @@ class Leader:
     def tidy(self) -> bool:
         """Look for streams without a leader, and remove or join some old rows of a stream, in a
         short transaction; whether there may be more to do."""
-        if self._is_shared and (self._taking_over or time.monotonic() >= self._look_at):
-            self._look_at = time.monotonic() + LONGEST_WAIT
+        now = time.monotonic()
+        if self._is_shared and (self._taking_over or now >= self._look_at):
+            self._look_at = now + LONGEST_WAIT
             self._taking_over = self.take_over()
-        if not self._untidy and time.monotonic() - self._tidied >= UPKEEP_SECONDS:
-            self._tidied = time.monotonic()
+        if not self._untidy and now - self._tidied >= UPKEEP_SECONDS:
+            self._tidied = now
             self._untidy.update(dict.fromkeys(self._store.needing_upkeep()))
         if self._untidy:
             name = next(iter(self._untidy))
@@ -463,10 +445,11 @@ class Leader:
         return self._taking_over or bool(self._untidy)
 
     def _tidy(self, name: str) -> bool:
-        stream = self._streams.get(name)
-        if stream is not None and stream.drop_old_rows():
+        stream = self._intakes.get(name)
+        is_led = isinstance(stream, Stream)
+        if isinstance(stream, Stream) and stream.drop_old_rows():
             return True
-        leads = stream is not None or self._halted.get(name) == "ended"
+        leads = is_led or self._states.get(name) == "ended"
         if not leads or not self._store.upkeep(name):
             return False
         self.changed.add(name)
@@ -478,6 +461,14 @@ class Leader:
             self._store.close()
 
 
+def _end(stream: Stream) -> float:
+    return stream.description.ticks.start_seconds(stream.open_tick + 1)
+
+
+def _reading(stream: Stream, now: float) -> ClockReading:
+    return read_clock(stream.description.ticks, stream.open_tick, now)
+
+
 def _led_elsewhere() -> Problem:
     return unavailable("another process leads this stream; send it there, or again later")
 
@@ -487,14 +478,11 @@ def _closed(group: Sequence[tuple[Stream, int]]) -> Sequence[Closed | FadecountE
     on."""
     try:
         return close_together(group) if group else []
-    except FenceError as error:
-        refusal: FadecountError = error
-    except StoreError:
-        raise
     except FadecountError as error:
-        refusal = error
-    if len(group) == 1:
-        return [refusal]
+        if isinstance(error, StoreError) and not isinstance(error, FenceError):
+            raise
+        if len(group) == 1:
+            return [error]
     return [outcome for each in group for outcome in _closed([each])]  # none was closed so far
 
 
@@ -515,9 +503,7 @@ def _checked(intake: Intake, events: SentEvents, batch_id: str | None) -> Events
     if events.largest_amount > unit.amount:
         events = events.cut(unit.amount)
     if events.person is not None and unit.amount > 1 and not events.single:
-        detail = (
-            "send one event per key and request: each amount is that of one event of the person"
-        )
+        detail = "send one event per key and request, of one person: its amount is the event's"
         return bad_request("wrong_amount", detail)
     largest = None if events.single else events.largest_amount
     batch = Batch(counts=events.counts, id=batch_id, person=events.person, largest_amount=largest)
@@ -557,14 +543,13 @@ class Writer:
         self,
         open_leader: Callable[[], Leader],
         clock: Clock,
-        metrics: Metrics,
         limits: Limits,
         *,
         on_change: Callable[[set[str]], None],
         reconnects: bool,
     ) -> None:
         """``on_change`` gets the streams about which something has changed, in the event loop."""
-        self._open_leader, self._clock, self._metrics = open_leader, clock, metrics
+        self._open_leader, self._clock = open_leader, clock
         self._limits, self._on_change, self._reconnects = limits, on_change, reconnects
         self._leader: Leader | None = None
         self._jobs: deque[Job] = deque()
@@ -575,6 +560,7 @@ class Writer:
         self._more = False
         """Whether the leader has more to do at once."""
         self._busy_since: float | None = None
+        self.ticks_closed = self.failures = 0
         self.failed = threading.Event()
         self.on_failure: Callable[[], None] = lambda: None
         self._thread = threading.Thread(target=self._run, name="fadecount writer", daemon=True)
@@ -684,7 +670,7 @@ class Writer:
             leader = self._leader = self._open_leader()
         # One time for all: ticks that are over by then are closed before events are counted.
         now = self._clock.now()
-        self._metrics.ticks_closed.inc(leader.close_due(now))
+        self.ticks_closed += leader.close_due(now)
         done: list[tuple[Job, Any]] = []
         batches: dict[str, list[Job]] = {}
         late: list[Job] = []
@@ -700,10 +686,8 @@ class Writer:
                 else:
                     batches.setdefault(job.stream, []).append(job)
             wanted = {name: [job.work for job in group] for name, group in batches.items()}
-            for name, outcome in leader.accept(wanted, now).items() if wanted else ():
-                group = batches[name]
-                each = outcome if isinstance(outcome, list) else [outcome] * len(group)
-                done += zip(group, each, strict=True)
+            for name, outcomes in leader.accept(wanted, now).items() if wanted else ():
+                done += zip(batches[name], outcomes, strict=True)
         finally:
             with self._wake:
                 self._jobs.extendleft(reversed(late))
@@ -725,7 +709,7 @@ class Writer:
         waiting client to repeat."""
         self._busy_since = None
         log.error("the store failed: %s", type(error).__name__)
-        self._metrics.failures.inc()
+        self.failures += 1
         leader, self._leader = self._leader, None
         if leader:
             leader.close()

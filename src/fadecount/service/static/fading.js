@@ -155,9 +155,9 @@ export class Fading {
 
   /* The losses at common ages: those that the stream has reached, and those that come later. */
   table() {
-    const { statements } = this.privacy;
+    const { losses } = this.privacy;
     const { first_start: first, published_through: through } = this.facts;
     const reached = first ? (Date.parse(through) - Date.parse(first)) / 1000 : 0;
-    fill(byId("ages"), statements.map((each) => [each.age, each.shown, each.sure, each.age_seconds <= reached ? "by now" : "later"]), { heads: true });
+    fill(byId("ages"), losses.map((each) => [each.age, each.shown, each.sure, each.age_seconds <= reached ? "by now" : "later"]), { heads: true });
   }
 }

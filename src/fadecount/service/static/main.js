@@ -1,6 +1,5 @@
 // The page: which part is shown, and what flows into it.
 import { Refused, follow, get, setToken, streamList, streamPath } from "./api.js";
-import { showInterface } from "./interface.js";
 import { SearchList, fillNumber } from "./lists.js";
 import { firstNumbers, slotNames } from "./slots.js";
 import { StreamView } from "./stream.js";
@@ -8,7 +7,7 @@ import "./theme.js";
 import { duration, number } from "./words.js";
 
 const byId = (id) => document.getElementById(id);
-const sections = ["sign-in", "list", "interface", "stream"];
+const sections = ["sign-in", "list", "stream"];
 let running = new AbortController();
 let opened = null; // the stream that is shown
 
@@ -77,13 +76,6 @@ async function showStream(name, choice) {
   follow(name, { onPublished: (through) => view.published(through), onState: connection, signal, after: facts.published_through });
 }
 
-async function showDescription() {
-  await Promise.all([showInterface(byId("operations"), running.signal), fonts()]);
-  document.title = "Interface: fadecount";
-  connection("idle");
-  only("interface");
-}
-
 async function route() {
   const [path, query] = location.hash.split("?");
   const name = /^#\/streams\/(.+)$/.exec(path)?.[1];
@@ -94,7 +86,7 @@ async function route() {
     running = new AbortController();
     opened = null;
     connection("waiting");
-    await (name ? showStream(decodeURIComponent(name), choice) : path === "#/interface" ? showDescription() : showList());
+    await (name ? showStream(decodeURIComponent(name), choice) : showList());
   } catch (error) {
     if (error.name === "AbortError") return;
     if (error instanceof Refused && (error.status === 401 || error.status === 403)) {
