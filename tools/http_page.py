@@ -16,7 +16,7 @@ Send a token as `Authorization: Bearer TOKEN`.
 """
 _ERRORS = """## Errors
 
-Every error is `application/problem+json` ([ProblemAnswer](#problemanswer)). It never repeats what
+Every error is `application/problem+json` ([Refusal](#refusal)). It never repeats what
 was sent.
 """
 Node = Mapping[str, Any]

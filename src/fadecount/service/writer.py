@@ -551,7 +551,8 @@ class Writer:
         """``on_change`` gets the streams about which something has changed, in the event loop."""
         self._open_leader, self._clock = open_leader, clock
         self._limits, self._on_change, self._reconnects = limits, on_change, reconnects
-        self._leader: Leader | None = None
+        self.leader: Leader | None = None
+        """None while the store is lost. Other threads may ask it what any may ask."""
         self._jobs: deque[Job] = deque()
         self._bytes = 0
         """What the waiting batches take in memory, about."""
@@ -567,7 +568,7 @@ class Writer:
 
     def start(self) -> None:
         """Open the store (or raise the error that prevents it) and begin."""
-        self._leader = self._open_leader()
+        self.leader = self._open_leader()
         self._loop = asyncio.get_running_loop()
         self._thread.start()
 
@@ -578,17 +579,12 @@ class Writer:
             self._wake.notify()
         if self._thread.is_alive():
             self._thread.join()
-        if self._leader:
-            self._leader.close()
-
-    @property
-    def leader(self) -> Leader | None:
-        """The leader; None while the store is lost. Other threads may ask it what any may ask."""
-        return self._leader
+        if self.leader:
+            self.leader.close()
 
     def trouble(self) -> str | None:
         """Why the service is not ready; None if it is. Never waits for the database."""
-        leader, since = self._leader, self._busy_since
+        leader, since = self.leader, self._busy_since
         if self._stopping:
             return "the service is ending"
         stuck = since is not None and time.monotonic() - since > STUCK_SECONDS
@@ -598,7 +594,7 @@ class Writer:
 
     def stream_state(self, name: str) -> str:
         """What this process does with a stream, in one or two words."""
-        leader = self._leader
+        leader = self.leader
         return leader.state(name) if leader else "unknown"
 
     def accept(self, stream: str, events: SentEvents, batch_id: str | None) -> asyncio.Future[bool]:
@@ -616,7 +612,7 @@ class Writer:
     def _submit(self, job: Job) -> asyncio.Future[Any]:
         with self._wake:
             full = self._bytes + job.bytes > self._limits.waiting_bytes
-            if self._stopping or self._leader is None or (job.stream is not None and full):
+            if self._stopping or self.leader is None or (job.stream is not None and full):
                 raise unavailable()
             self._jobs.append(job)
             self._bytes += job.bytes
@@ -650,7 +646,7 @@ class Writer:
         group."""
         with self._wake:
             if not self._jobs and not self._more and not self._stopping:
-                due = self._leader.next_due if self._leader else None
+                due = self.leader.next_due if self.leader else None
                 until = LONGEST_WAIT if due is None else self._clock.until(due)
                 self._wake.wait(min(LONGEST_WAIT, until))
             group: list[Job] = []
@@ -665,9 +661,7 @@ class Writer:
 
     def _work(self, jobs: Sequence[Job]) -> None:
         """One turn: close what is due, do what was asked for, accept events, answer, tidy up."""
-        leader = self._leader
-        if leader is None:
-            leader = self._leader = self._open_leader()
+        leader = self.leader = self.leader or self._open_leader()
         # One time for all: ticks that are over by then are closed before events are counted.
         now = self._clock.now()
         self.ticks_closed += leader.close_due(now)
@@ -708,9 +702,10 @@ class Writer:
         """The outcome of the current transaction is unknown, so close the store and ask every
         waiting client to repeat."""
         self._busy_since = None
-        log.error("the store failed: %s", type(error).__name__)
-        self.failures += 1
-        leader, self._leader = self._leader, None
+        leader, self.leader = self.leader, None
+        if leader or not isinstance(error, StoreError):  # else it is still away
+            log.error("the store failed: %s", type(error).__name__)
+            self.failures += 1
         if leader:
             leader.close()
         with self._wake:
@@ -720,13 +715,6 @@ class Writer:
         self._loop.call_soon_threadsafe(_resolve, [(job, unavailable()) for job in waiting])
         if not self._reconnects or not isinstance(error, StoreError):
             self.give_up()
-            return
-        while not self._stopping and self._leader is None:
-            time.sleep(LONGEST_WAIT)
-            try:
-                self._leader = self._open_leader()
-            except StoreError:
-                continue
 
 
 def _outcome(work: Callable[[Leader], Any], leader: Leader) -> Any:

@@ -6,45 +6,23 @@ import { compact, moment, number, period, roundTicks, timeTicks } from "./words.
 const EDGE = { top: 12, right: 8, bottom: 26, left: 58 };
 const READABLE = 10; // pixels: a band that is lower than this is drawn once more, enlarged
 const STRIP = 46;
-const MORPH = 450; // milliseconds from what was shown to what is shown now
 
 const between = (row) => `${number(row.value)}  (${number(row.low)} to ${number(row.high)})`;
 const spoken = (row) => `${number(row.value)}, between ${number(row.low)} and ${number(row.high)}`;
-const still = matchMedia("(prefers-reduced-motion: reduce)");
 
 class Counts extends Chart {
   constructor(figure, name) {
     super(figure, EDGE, name);
     this.from = this.to = 0;
     this.tickSeconds = 1;
-    this.blend = (row) => row;
   }
 
   show(rows, { from, to, tickSeconds, zone }) {
-    const before = new Map(this.items.map((row) => [row.time, row]));
     Object.assign(this, { items: rows, from, to, tickSeconds, zone });
     if (this.at !== null && this.at >= rows.length) this.at = null;
     const last = rows.at(-1);
     this.label(last ? `Latest: ${spoken(last)}, ${this.when(last)}.` : "Nothing is published yet.");
-    this.morph(before);
-  }
-
-  /* Numbers that changed move to their new values. */
-  morph(before) {
-    const changed = this.items.some((row) => before.has(row.time) && before.get(row.time).low !== row.low);
-    const begin = changed && !still.matches ? performance.now() : -Infinity;
-    const frame = () => {
-      const part = Math.min(1, (performance.now() - begin) / MORPH);
-      this.blend = (row) => {
-        const old = part < 1 && before.get(row.time);
-        const mix = (name) => old[name] + (row[name] - old[name]) * part;
-        return old ? { ...row, value: mix("value"), low: mix("low"), high: mix("high") } : row;
-      };
-      this.redraw();
-      if (part < 1 && this.moving === begin) requestAnimationFrame(frame);
-    };
-    this.moving = begin;
-    frame();
+    this.redraw();
   }
 
   describe(row) { return [this.when(row), spoken(row)]; }
@@ -78,7 +56,7 @@ export class LineChart extends Counts {
   when(row) { return moment(row.time, this.tickSeconds, this.zone); }
 
   paint(frame) {
-    const shown = thinned(this.items, frame.across).map(this.blend);
+    const shown = thinned(this.items, frame.across);
     const [low, high] = extent(shown);
     const x = (time) => frame.left + ((time - this.from) / (this.to - this.from || 1)) * frame.across;
     this.scale = (row) => x(row.time);
@@ -103,7 +81,7 @@ export class BarChart extends Counts {
   when(row) { return `${period(row.time, row.end, this.zone)}${row.partial ? ", not over" : row.status ? `, ${row.status}` : ""}`; }
 
   paint(frame) {
-    const rows = this.items.map(this.blend);
+    const rows = this.items;
     const [low, high] = extent([...rows, { low: 0, high: 0 }]);
     const x = (time) => frame.left + ((time - this.from) / (this.to - this.from || 1)) * frame.across;
     this.scale = (row) => x((row.time + row.end) / 2);

@@ -43,20 +43,12 @@ export class SearchList {
   }
 }
 
-/* New words fade in where the old ones were. */
-export function fade(element, words) {
-  if (element.textContent === words) return;
-  const first = element.textContent === "" || element.textContent === "–";
-  element.textContent = words;
-  if (!first && !matchMedia("(prefers-reduced-motion: reduce)").matches) element.animate([{ opacity: 0.2 }, { opacity: 1 }], 350);
-}
-
 export const margin = (row) => (row ? `± ${number(half(row))}` : "");
 
 /* The parts of a number with its name: [name, value, margin] in an element with such children. */
 export function fillNumber(element, row, name) {
   const [label, value, around] = element.querySelectorAll(".label, .value, .margin");
   label.textContent = name;
-  fade(value, row ? number(row.value) : "–");
-  fade(around, margin(row));
+  value.textContent = row ? number(row.value) : "–";
+  around.textContent = margin(row);
 }

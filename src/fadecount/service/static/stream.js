@@ -3,7 +3,7 @@ import { csvOf, get, rowsOf, streamPath } from "./api.js";
 import { choices, fill, save } from "./choices.js";
 import { BarChart, LineChart } from "./counts.js";
 import { Fading } from "./fading.js";
-import { SearchList, fade, fillNumber, margin } from "./lists.js";
+import { SearchList, fillNumber, margin } from "./lists.js";
 import { before, firstNumbers, headlineSlots, lengths, pointsOf, ranges, slotNames } from "./slots.js";
 import { called, duration, half, length, lengthSeconds, moment, near, number, period, roughly, zoned } from "./words.js";
 
@@ -31,8 +31,7 @@ export class StreamView {
   }
 
   async open(facts, privacy, choice, signal) {
-    Object.assign(this, { facts, signal, rows: [], drawn: null, numbers: {}, reading: null, heard: null });
-    byId("pace").textContent = "";
+    Object.assign(this, { facts, signal, rows: [], drawn: null, numbers: {}, reading: null });
     byId("stream-name").textContent = facts.name;
     byId("published-words").textContent = facts.levels.length
       ? `A count of every ${facts.levels.map(({ per }) => length(per)).join(", ")}, each with random noise of its own, some time after it is over. All other numbers here are computed from these.`
@@ -121,7 +120,6 @@ export class StreamView {
   /* Something was published: read it. While a reading runs, the newest waits. */
   async published(through) {
     const first = !this.facts.published_through;
-    this.pace(Date.parse(through));
     this.facts.published_through = through;
     if (this.busy) { this.again = through; return; }
     this.busy = true;
@@ -144,15 +142,6 @@ export class StreamView {
       this.busy = false;
     }
     if (this.again) { const next = this.again; this.again = null; this.published(next); }
-  }
-
-  /* Say so where the clock of the service is not that of whoever looks: a demonstration, or a mistake. */
-  pace(through) {
-    const now = Date.now();
-    this.heard ??= { now, through };
-    if (now === this.heard.now || Math.abs(Date.parse(this.facts.open_start) - now) < 2 * Math.max(86400, this.facts.tick_seconds) * 1000) return;
-    const speed = (through - this.heard.through) / (now - this.heard.now);
-    byId("pace").textContent = `another clock than yours${speed > 2 ? `: ${number(Number(speed.toPrecision(2)))} × as fast` : ""}`;
   }
 
   paint() {
@@ -240,8 +229,8 @@ export class StreamView {
     if (!found || signal.aborted) return;
     const [, open, last] = row.cells;
     for (const [cell, each] of [[open, found.open], [last, found.last]]) {
-      fade(cell.querySelector(".value"), each ? number(each.value) : "–");
-      fade(cell.querySelector(".margin"), margin(each));
+      cell.querySelector(".value").textContent = each ? number(each.value) : "–";
+      cell.querySelector(".margin").textContent = margin(each);
     }
     if (key === null) slotNames(facts, found).forEach((name, index) => { byId("keys").tHead.rows[0].cells[index + 1].textContent = name; });
   }
