@@ -636,15 +636,15 @@ MUTANTS = (
     Mutant(
         "an expired token accepted",
         "service/tokens.py",
-        'and marker == "fc" and self.is_valid(grant)',
+        'and marker == "fc" and self.still(grant)',
         'and marker == "fc"',
         ("tests/service/test_tokens.py",),
     ),
     Mutant(
         "tokens of an old copy accepted",
         "service/tokens.py",
-        "return time.monotonic() - self._replaced < LONGEST_AGE",
-        "return True",
+        "is_current = time.monotonic() - self._replaced < LONGEST_AGE",
+        "is_current = True",
         ("tests/service/test_tokens.py",),
     ),
     Mutant(

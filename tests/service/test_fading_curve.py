@@ -15,11 +15,7 @@ from hypothesis import strategies as st
 import fadecount as fc
 from fadecount.mechanisms import Loss
 from fadecount.mechanisms.gaussian_law import epsilon_at, mu_at
-from fadecount.service.fading_curve import (
-    FadingCurve,
-    curve_ages,
-    stated,
-)
+from fadecount.service.fading_curve import FadingCurve, curve_ages
 from fadecount.streams.forks import StreamLoss
 from fadecount.streams.ticks import Ticks
 from fadecount.streams.unit import Unit
@@ -194,19 +190,22 @@ def test_the_curve_covers_every_fork(
 
 def test_sentences() -> None:
     pure = fc.Gradual(epsilon=0.1)
-    assert stated("An event", Loss(0.0), pure).meaning == "Nothing has been published about it yet."
-    assert "at most 63 % sure" in stated("An event", Loss(0.5), pure).meaning
-    assert "all but certain" in stated("An event", Loss(30.0), pure).meaning
+    assert (
+        curve(pure).stated("An event", Loss(0.0)).meaning
+        == "Nothing has been published about it yet."
+    )
+    assert "at most 63 % sure" in curve(pure).stated("An event", Loss(0.5)).meaning
+    assert "all but certain" in curve(pure).stated("An event", Loss(30.0)).meaning
 
 
 def test_gaussian_streams_state_a_best_guess_and_their_delta() -> None:
     """A loss of 4 at delta 1e-9 is a mu of 0.672: the best guess is right in Phi(0.336) = 63.2 % of
     cases, not 98.2 %."""
     mechanism = fc.Gaussian.gradual(13.5)
-    text = stated("An event", Loss(mu_at(4.0, 1e-9), 1e-9), mechanism).meaning
+    text = curve(mechanism).stated("An event", Loss(mu_at(4.0, 1e-9), 1e-9)).meaning
     assert "right in at most 64 % of cases" in text
     assert "except with a chance of 1e-09" in text
-    sure = stated("An event", Loss(mu_at(400.0, 1e-9), 1e-9), mechanism)
+    sure = curve(mechanism).stated("An event", Loss(mu_at(400.0, 1e-9), 1e-9))
     assert "nearly always right" in sure.meaning
     found = curve(mechanism).statement(3600)
     assert found.sure == "53 %"

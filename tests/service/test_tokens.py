@@ -102,7 +102,7 @@ def test_tokens_are_made_and_revoked_beside_a_service(tmp_path: Path, storage: S
             assert copy.grant_of(token) == grant
             tokens.revoke(grant.id)
             assert copy.replace(service.grants()) and copy.grant_of(token) is None
-            assert not copy.is_valid(grant) and not copy.replace(service.grants())
+            assert not copy.still(grant) and not copy.replace(service.grants())
             with pytest.raises(ParameterError):
                 tokens.revoke(grant.id)
     acts = [(each.act, each.object) for each in entries_of(storage.audit_log())]
@@ -137,10 +137,10 @@ def test_a_token_is_refused_from_the_second_on_at_which_it_expires(tmp_path: Pat
     copy.replace(tokens.grants())
     assert grant.expires == 1_000_007 and grant.shown == f"token {grant.id} (for a week)"
     now[0] += 6.9
-    assert copy.grant_of(token) == grant and copy.is_valid(grant)
+    assert copy.grant_of(token) == grant and copy.still(grant)
     assert not copy.replace(tokens.grants())
     now[0] += 0.1
-    assert copy.grant_of(token) is None and not copy.is_valid(grant)
+    assert copy.grant_of(token) is None and not copy.still(grant)
     assert copy.replace(tokens.grants()) and not copy.replace(tokens.grants())
     assert copy.grant_of(kept) and grant in tokens.grants()
 
@@ -148,12 +148,12 @@ def test_a_token_is_refused_from_the_second_on_at_which_it_expires(tmp_path: Pat
 def test_a_copy_is_used_for_a_limited_time(monkeypatch: pytest.MonkeyPatch) -> None:
     copy, now = Access(public=False), [1000.0]
     monkeypatch.setattr("fadecount.service.tokens.time.monotonic", lambda: now[0])
-    assert not copy.is_current
+    assert copy.trouble()
     copy.replace([])
     now[0] += LONGEST_AGE - 0.1
-    assert copy.is_current
+    assert copy.trouble() is None
     now[0] += 0.1
-    assert not copy.is_current
+    assert copy.trouble()
 
 
 @pytest.mark.parametrize(

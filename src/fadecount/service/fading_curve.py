@@ -10,7 +10,7 @@ probability ``Phi(mu / 2)``, where ``mu`` is what the loss stands for.
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from functools import lru_cache
 
 import numpy as np
@@ -61,23 +61,11 @@ class FadingCurve:
         """
         return self.stream.at_age(math.ceil(age_seconds / self.tick_seconds), due=self.due)
 
-    def statement(self, age_seconds: int) -> Statement:
+    def statement(self, age_seconds: int, cause: str | None = None) -> Statement:
         """The loss at an age, as numbers and in words."""
-        label = format_duration(age_seconds)
-        loss = self.loss(age_seconds)
-        subject = self.unit.ago(label)
-        return stated(
-            subject,
-            loss,
-            self.mechanism,
-            age_seconds=age_seconds,
-            age=label,
-            exception=self._exception,
-        )
-
-    @property
-    def _exception(self) -> str:
-        return "" if self.stream.hidden is None else self.stream.exception
+        age = format_duration(age_seconds)
+        subject, loss = self.unit.ago(age), self.loss(age_seconds)
+        return self.stated(subject, loss, age_seconds=age_seconds, age=age, cause=cause)
 
     def statements(self) -> list[Statement]:
         """The losses at common ages, from one tick on."""
@@ -92,7 +80,7 @@ class FadingCurve:
                 seconds = max(1, age) * self.tick_seconds
                 causes[seconds] = "; ".join([*filter(None, [causes.get(seconds)]), cause])
         ages = sorted({*curve_ages(self.tick_seconds), *causes})
-        return [replace(self.statement(age), cause=causes.get(age)) for age in ages]
+        return [self.statement(age, causes.get(age)) for age in ages]
 
     def person(self, visits: int, every_seconds: int, during_seconds: int) -> Statement:
         """The loss of all visits of a person who came up to ``visits`` times in any
@@ -108,17 +96,50 @@ class FadingCurve:
             due=self.due,
             unit=self.unit,
         )
-        often = "once" if visits == 1 else f"{visits} times"
-        subject = (
-            f"Someone who came {often} in {format_duration(every_seconds)} for"
-            f" {format_duration(during_seconds)}"
+        times = "once" if visits == 1 else f"{visits} times"
+        every, during = format_duration(every_seconds), format_duration(during_seconds)
+        subject = f"Someone who came {times} in {every} for {during}"
+        return self.stated(subject, loss, whether="this person was here at all")
+
+    def stated(
+        self,
+        subject: str,
+        loss: Loss,
+        *,
+        whether: str = "it happened",
+        age_seconds: int | None = None,
+        age: str | None = None,
+        cause: str | None = None,
+    ) -> Statement:
+        """A loss as numbers, and what it means for someone who guesses ``whether``; for readers who
+        have never heard of differential privacy. Says what a delta means, if there is one."""
+        sure = shown_chance(loss.certainty)
+        certain = sure.startswith("over")
+        guess = (
+            f"Someone who would have guessed fifty-fifty whether {whether} can, from everything"
+            " published since,"
         )
-        return stated(
-            subject,
-            loss,
-            self.mechanism,
-            whether="this person was here at all",
-            exception=self._exception,
+        if not loss.amount:
+            meaning = "Nothing has been published about it yet."
+        elif isinstance(self.mechanism, Gaussian):
+            right = "nearly always right" if certain else f"right in at most {sure} of cases"
+            chance = f"holds except with a chance of {self.mechanism.delta:g}"
+            meaning = (
+                f"{guess} make a best guess that is {right}. The figure for the loss {chance}."
+            )
+        else:
+            exception = "" if self.stream.hidden is None else self.stream.exception
+            known = "all but certain" if certain else f"at most {sure} sure"
+            meaning = f"{guess} be {known}{exception}."
+        return Statement(
+            loss=loss.epsilon,
+            shown=shown_loss(loss.epsilon),
+            sure=sure,
+            subject=subject,
+            age_seconds=age_seconds,
+            age=age,
+            meaning=meaning,
+            cause=cause,
         )
 
     def typical_error(self) -> float:
@@ -133,43 +154,3 @@ def curve_ages(tick_seconds: int) -> tuple[int, ...]:
     grid = np.geomspace(tick_seconds, LONGEST_SECONDS, max(2, round(decades * _POINTS_PER_DECADE)))
     ticks = {round(float(each) / tick_seconds) * tick_seconds for each in grid}
     return tuple(sorted(ticks | {each for each in _LANDMARKS if each >= tick_seconds}))
-
-
-def stated(
-    subject: str,
-    loss: Loss,
-    mechanism: Mechanism,
-    *,
-    whether: str = "it happened",
-    age_seconds: int | None = None,
-    age: str | None = None,
-    exception: str = "",
-) -> Statement:
-    """A loss as numbers, and what it means for someone who guesses ``whether``; for readers who
-    have never heard of differential privacy. Says what the mechanism's delta means, if it has
-    one; ``exception`` is that of keys that appear by themselves."""
-    sure = shown_chance(loss.certainty)
-    certain = sure.startswith("over")
-    guess = (
-        f"Someone who would have guessed fifty-fifty whether {whether} can, from everything"
-        " published since,"
-    )
-    if not loss.amount:
-        meaning = "Nothing has been published about it yet."
-    elif isinstance(mechanism, Gaussian):
-        right = "nearly always right" if certain else f"right in at most {sure} of cases"
-        chance = f"The figure for the loss holds except with a chance of {mechanism.delta:g}."
-        meaning = f"{guess} make a best guess that is {right}. {chance}"
-    else:
-        meaning = (
-            f"{guess} be {'all but certain' if certain else f'at most {sure} sure'}{exception}."
-        )
-    return Statement(
-        loss=loss.epsilon,
-        shown=shown_loss(loss.epsilon),
-        sure=sure,
-        subject=subject,
-        age_seconds=age_seconds,
-        age=age,
-        meaning=meaning,
-    )

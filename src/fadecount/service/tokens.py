@@ -40,7 +40,7 @@ class Role(StrEnum):
     ADMIN = "admin"
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@dataclass(frozen=True, slots=True)
 class Grant:
     """What a token allows: a role, on one stream or (``stream=None``) on all of them, until it
     expires. Holds no secret, only its digest."""
@@ -99,41 +99,23 @@ class Tokens:
                 "expires", expires_seconds, minimum=1, maximum=LONGEST_LIFE, remedy=remedy
             )
         secret = base64.urlsafe_b64encode(unpredictable(SECRET_BYTES)).rstrip(b"=").decode()
-        created = int(self._now())
-        grant = Grant(
-            id=unpredictable(6).hex(),
-            role=Role(role),
-            stream=stream,
-            label=label,
-            created=created,
-            expires=None if expires_seconds is None else created + expires_seconds,
-            digest=_digest(secret),
-        )
+        name, created = unpredictable(6).hex(), int(self._now())
+        expires = None if expires_seconds is None else created + expires_seconds
+        grant = Grant(name, Role(role), stream, label, created, expires, _digest(secret))
         details = {"role": str(grant.role), "stream": stream or "all"}
         with self._database.transaction():
             self._database.change(
                 f"INSERT INTO tokens ({_COLUMNS}) VALUES (?, ?, ?, ?, ?, ?, ?)",  # noqa: S608 - a constant
-                (grant.id, str(grant.role), stream, label, created, grant.expires, grant.digest),
+                (name, str(role), stream, label, created, expires, grant.digest),
             )
             details |= {"label": label} if label else {}
-            self._record(Act.TOKEN_CREATED, grant.id, **details)
-        return f"fc_{grant.id}_{secret}", grant
+            self._record(Act.TOKEN_CREATED, name, **details)
+        return f"fc_{name}_{secret}", grant
 
     def grants(self) -> list[Grant]:
         """Every token that was not revoked, oldest first. Some may have expired."""
         sql = f"SELECT {_COLUMNS} FROM tokens ORDER BY created, token"  # noqa: S608 - a constant
-        return [
-            Grant(
-                id=token_id,
-                role=Role(role),
-                stream=stream,
-                label=label,
-                created=created,
-                expires=expires,
-                digest=digest,
-            )
-            for token_id, role, stream, label, created, expires, digest in self._database.query(sql)
-        ]
+        return [Grant(name, Role(role), *more) for name, role, *more in self._database.query(sql)]
 
     def revoke(self, token_id: str) -> None:
         """Revoke a token. Running services notice within a second."""
@@ -166,22 +148,13 @@ class Access:
         self._grants, self._replaced = current, time.monotonic()
         return changed
 
-    @property
-    def is_current(self) -> bool:
-        """Whether the copy is young enough to be used."""
-        return time.monotonic() - self._replaced < LONGEST_AGE
-
     def grant_of(self, token: str) -> Grant | None:
         """What a presented token allows, or None. Takes the same time for every wrong secret."""
         marker, _, rest = token.partition("_")
         token_id, _, secret = rest.partition("_")
         grant = self._grants.get(token_id)
         matches = hmac.compare_digest(_digest(secret), grant.digest if grant else _NOBODY)
-        return grant if grant and matches and marker == "fc" and self.is_valid(grant) else None
-
-    def is_valid(self, grant: Grant) -> bool:
-        """Whether a token has neither been revoked nor expired."""
-        return grant.id in self._grants and not grant.has_expired(self._now())
+        return grant if grant and matches and marker == "fc" and self.still(grant) else None
 
     def allow(self, authorization: str | None, role: Role) -> Grant | None:
         """What allows a request with this header to do what ``role`` may; raises a Problem if
@@ -202,11 +175,15 @@ class Access:
 
     def still(self, grant: Grant | None) -> bool:
         """Whether a grant given earlier is still valid: neither revoked nor expired."""
-        return grant is None or (self.is_current and self.is_valid(grant))
+        if grant is None:
+            return True
+        is_kept = grant.id in self._grants and self.trouble() is None
+        return is_kept and not grant.has_expired(self._now())
 
     def trouble(self) -> str | None:
         """Why every token is refused; None if the tokens are known."""
-        return None if self.is_current else "the tokens cannot be read from the store"
+        is_current = time.monotonic() - self._replaced < LONGEST_AGE
+        return None if is_current else "the tokens cannot be read from the store"
 
 
 def _forbidden() -> Problem:
