@@ -114,5 +114,5 @@ def _plot(
 
     curves = [Curve.of(mechanism, horizon=oldest + 1, label="exact loss")]
     figure, title = new_figure(), f"What is lost about one event: {mechanism.kind}"
-    draw_curves(figure, curves, tick_seconds=tick, columns=2, title=title)
+    draw_curves(figure, curves, tick_seconds=tick, title=title)
     save_figure(figure, arguments.plot)

@@ -1,8 +1,8 @@
-"""Curves and releases as pictures, with matplotlib (the extra ``plots``). Nothing here uses pyplot
-or its global state.
+"""Curves and counts as pictures, with matplotlib (the extra ``plots``). Nothing here uses pyplot or
+its global state.
 
 >>> import fadecount as fc
->>> from fadecount.plots import Curve, draw_bounds, draw_curves, new_figure
+>>> from fadecount.plots import Curve, draw_curves, new_figure
 >>> fading = fc.Gradual(epsilon=0.1)
 >>> figure = new_figure()
 >>> draw_curves(figure, [Curve.of(fading, horizon=10**6, label="gradual")], tick_seconds=60)
@@ -15,20 +15,18 @@ try:
 except ImportError as _error:
     raise missing_extra("plots", "matplotlib", "plots") from _error
 
-from fadecount.plots.curves import Curve, draw_bounds, draw_curves, spread_ages, thinned
-from fadecount.plots.figure import check_picture, new_figure, save_figure, svg_text
-from fadecount.plots.releases import draw_panels, draw_releases
+from fadecount.plots.counts import draw_panels, draw_releases
+from fadecount.plots.curves import Curve, draw_curves, spread_ages, thinned
+from fadecount.plots.figure import check_picture, new_figure, save_figure
 
 __all__ = [
     "Curve",
     "check_picture",
-    "draw_bounds",
     "draw_curves",
     "draw_panels",
     "draw_releases",
     "new_figure",
     "save_figure",
     "spread_ages",
-    "svg_text",
     "thinned",
 ]

@@ -2,23 +2,37 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Any, Self
+from typing import Any, Final, Self
 
 import matplotlib
 import numpy as np
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure, SubFigure
 from matplotlib.lines import Line2D
+from matplotlib.ticker import LogLocator, NullLocator
 from numpy.typing import NDArray
 
 from fadecount.errors import bad_parameter
 from fadecount.mechanisms import Mechanism
 from fadecount.planning import Option, Plan, person_losses
-from fadecount.plots.figure import COLOURS, KINDS, MARKED, MARKS, RC, age_axis, loss_axis
+from fadecount.plots.figure import COLOURS, RC, plain_numbers
 
+MARKS: Final = ("o", "s", "^", "D", "v", "P", "X")
+KINDS: Final[dict[str, dict[str, Any]]] = {
+    "exact": {"linestyle": "-", "linewidth": 2.0},
+    "paper": {"linestyle": (0, (5, 2)), "linewidth": 1.3},
+    "bound": {"linestyle": (0, (1, 1.4)), "linewidth": 1.4},
+    "empirical": {"linestyle": "-", "linewidth": 0.7, "alpha": 0.75},
+    "baseline": {"linestyle": (0, (7, 2, 1.5, 2)), "linewidth": 1.8},
+}
+MARKED: Final = ("exact", "baseline")
+"""Kinds that carry the mark of their group; the others have the same colour and run close by."""
 _PER_OCTAVE = 32
+_SINGLES = 4
+"""Columns of a legend in which every line has a colour of its own."""
 
 
 def spread_ages(horizon: int) -> NDArray[np.int64]:
@@ -66,7 +80,7 @@ def thinned(
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
 class Curve:
     """One line of a picture: ``kind`` is its dashes (exact, paper, bound, empirical, baseline),
-    ``group`` its colour and mark."""
+    ``group`` its colour and mark, such as those of one mechanism."""
 
     label: str
     ages: NDArray[np.int64]
@@ -76,9 +90,8 @@ class Curve:
 
     def __post_init__(self) -> None:
         if self.kind not in KINDS:
-            raise bad_parameter(
-                "kind", self.kind, f"one of {', '.join(KINDS)}", "it chooses how the line is drawn"
-            )
+            bound, remedy = f"one of {', '.join(KINDS)}", "it chooses how the line is drawn"
+            raise bad_parameter("kind", self.kind, bound, remedy)
 
     @classmethod
     def of(
@@ -98,51 +111,54 @@ def draw_curves(
     tick_seconds: float | None = None,
     title: str = "",
     logarithmic: bool = True,
-    columns: int | None = None,
     subject: str = "event",
 ) -> None:
-    """Draw loss curves over a logarithmic axis of ages, with the legend below the data.
-
-    With ``tick_seconds``, the length of one step, the ages are marked in human time. ``columns`` is
-    the number of columns of the legend, by default one for each group.
-    """
+    """Draw loss curves over a logarithmic axis of ages, with the legend below the data: a column
+    for each group. With ``tick_seconds``, the length of one step, ages are in human time."""
     with matplotlib.rc_context(RC):
         axes = figure.subplots()
         for curve in curves:
             _draw(axes, curve)
-        age_axis(axes, max(int(curve.ages[-1]) for curve in curves), tick_seconds, subject)
-        loss_axis(axes, logarithmic=logarithmic)
+        _age_axis(axes, max(int(curve.ages[-1]) for curve in curves), tick_seconds, subject)
+        axes.set_ylabel("privacy loss (epsilon)")
+        if logarithmic:
+            axes.set_yscale("log")
+            axes.yaxis.set_minor_locator(NullLocator())
+            low, high = axes.get_ylim()
+            if high < 200.0 * low:
+                axes.yaxis.set_major_locator(LogLocator(subs=(1.0, 2.0, 5.0)))
+        else:
+            axes.set_ylim(bottom=0.0)
+        plain_numbers(axes)
         axes.set_title(title)
-        handles = _by_group(axes, curves) if columns is None else axes.get_lines()
-        count = columns or len({curve.group for curve in curves})
+        columns = _by_group(axes, curves)
+        count = len(columns) if len(columns[0]) > 1 else min(_SINGLES, len(columns))
         room: dict[str, Any] = {"handlelength": 3.6 if count < 5 else 2.8, "columnspacing": 1.4}
+        handles = [line for column in columns for line in column]
         figure.legend(handles=handles, loc="outside lower center", ncols=count, **room)
 
 
-def _by_group(axes: Axes, curves: Sequence[Curve]) -> list[Line2D]:
-    """The lines in the order in which a legend with one column per group takes them, with gaps
-    where a group has fewer."""
+def _by_group(axes: Axes, curves: Sequence[Curve]) -> list[list[Line2D]]:
+    """The lines of each group, with gaps where one has fewer than another."""
     columns: dict[int, list[Line2D]] = {}
     for line, curve in zip(axes.get_lines(), curves, strict=True):
         columns.setdefault(curve.group, []).append(line)
     deepest = max(len(column) for column in columns.values())
     gap = Line2D([], [], linestyle="none", label=" ")
-    return [
-        line for column in columns.values() for line in [*column, *[gap] * (deepest - len(column))]
-    ]
+    return [[*column, *[gap] * (deepest - len(column))] for column in columns.values()]
 
 
 def _draw(axes: Axes, curve: Curve) -> None:
-    look: dict[str, Any] = dict(KINDS[curve.kind])
+    look: dict[str, Any] = {**KINDS[curve.kind], "zorder": 2.5}
     if curve.kind in MARKED:
         places = _mark_places(curve.ages, curve.group)
         look |= {"marker": MARKS[curve.group % len(MARKS)], "markersize": 5.5, "markevery": places}
+        look["zorder"] = 3
     # A loss of 0 cannot be drawn on a logarithmic axis.
     shown = np.where(curve.losses > 0, curve.losses, np.nan)
     look |= {"color": COLOURS[curve.group % len(COLOURS)], "label": curve.label}
-    order = 3 if curve.kind in MARKED else 2.5
     # between two ages the loss of the later one: never below the truth
-    axes.plot(curve.ages, shown, drawstyle="steps-pre", zorder=order, **look)
+    axes.plot(curve.ages, shown, drawstyle="steps-pre", **look)
 
 
 def _mark_places(ages: NDArray[np.int64], group: int) -> list[int]:
@@ -154,6 +170,48 @@ def _mark_places(ages: NDArray[np.int64], group: int) -> list[int]:
     return places
 
 
+# The axis of ages
+# ------------------------------------------------------------------------------------------------
+_YEAR = 365 * 86400
+_HUMAN = (
+    *((1, "1 s"), (60, "1 min"), (3600, "1 hour"), (86400, "1 day"), (30 * 86400, "1 month")),
+    *((_YEAR, "1 year"), (10 * _YEAR, "10 years"), (100 * _YEAR, "100 years")),
+    *((10**power * _YEAR, f"$10^{{{power}}}$ years") for power in (4, 7, 10, 13)),
+)
+_LINEAR = 0.6  # decades of room for the step from age 0 to age 1
+_APART = 0.12  # of the axis: nearer marks would run into each other
+
+
+def _age_axis(axes: Axes, oldest: int, tick_seconds: float | None, subject: str) -> None:
+    """A logarithmic axis that has room for age 0."""
+    axes.set_xscale("symlog", linthresh=1.0, linscale=_LINEAR)
+    axes.set_xlim(-0.02, max(2.0, oldest * 1.15))
+    marks = _human_marks(oldest, tick_seconds) if tick_seconds else _plain_marks(oldest)
+    axes.xaxis.set_minor_locator(NullLocator())
+    axes.set_xticks([0.0, *(place for place, _ in marks)], ["0", *(name for _, name in marks)])
+    axes.set_xlabel(f"age of the {subject}" if tick_seconds else f"age of the {subject} (steps)")
+
+
+def _plain_marks(oldest: int) -> list[tuple[float, str]]:
+    powers = len(str(oldest * 115 // 100))
+    shown = range(0, powers, 1 + powers // 10)
+    return [(10.0**n, f"{10**n:,}" if n <= 3 else f"$10^{{{n}}}$") for n in shown]
+
+
+def _human_marks(oldest: int, tick_seconds: float) -> list[tuple[float, str]]:
+    """The marks of human time within the axis, leaving out those too close to the one before."""
+    kept: list[tuple[float, str]] = []
+    room, last = _APART * (math.log10(oldest + 1.0) + _LINEAR), 0.0
+    for seconds, name in _HUMAN:
+        age = seconds / tick_seconds
+        if 1.0 <= age <= oldest * 1.15 and math.log10(age) + _LINEAR - last >= room:
+            kept.append((age, name))
+            last = math.log10(age) + _LINEAR
+    return kept
+
+
+# Plans
+# ------------------------------------------------------------------------------------------------
 _ALTERNATIVES = 3
 _LIMIT_GROUP = 5
 
@@ -161,15 +219,15 @@ _LIMIT_GROUP = 5
 def draw_plan(figure: Figure | SubFigure, made: Plan, chosen: Option | None = None) -> None:
     """Draw the loss of an option (by default the best) by age, with the requested limits and the
     next best options."""
-    option = made.best if chosen is None else chosen
-    request = made.request
+    option, request = made.best if chosen is None else chosen, made.request
     others = [other for other in made.options if other is not option][:_ALTERNATIVES]
-    curves = [
-        _curve(made, option, "exact", 0),
-        *(_curve(made, other, "paper", at + 1) for at, other in enumerate(others)),
-    ]
+    ages = spread_ages(request.horizon + 1)
+    curves = []
+    for group, each in enumerate([option, *others]):
+        lost = person_losses(each.mechanism, ages.tolist(), request.person)
+        losses, kind = np.array([loss.epsilon for loss in lost]), "paper" if group else "exact"
+        curves.append(Curve(label=each.name, ages=ages, losses=losses, kind=kind, group=group))
     if request.targets:
-        ages = spread_ages(request.horizon + 1)
         ends, losses = np.array(request.targets).T
         limits = losses[np.minimum(np.searchsorted(ends, ages), len(losses) - 1)]
         curves.append(
@@ -180,44 +238,5 @@ def draw_plan(figure: Figure | SubFigure, made: Plan, chosen: Option | None = No
         curves,
         tick_seconds=request.tick_seconds,
         title=f"{option.name}: mean error {option.error:,.3g}",
-        columns=3,
         subject=request.person.subject,
     )
-
-
-def _curve(made: Plan, option: Option, kind: str, group: int) -> Curve:
-    ages = spread_ages(made.request.horizon + 1)
-    losses = person_losses(option.mechanism, ages.tolist(), made.request.person)
-    return Curve(
-        label=option.name,
-        ages=ages,
-        losses=np.array([loss.epsilon for loss in losses]),
-        kind=kind,
-        group=group,
-    )
-
-
-def draw_bounds(
-    figure: Figure | SubFigure,
-    ages: Sequence[int],
-    claimed: Sequence[float],
-    shown: Sequence[float],
-    *,
-    title: str = "",
-) -> None:
-    """Draw, for each age, what outputs show about an event (a lower bound, as a bar) beside the
-    claimed loss (as a line)."""
-    places = np.arange(len(ages))
-    with matplotlib.rc_context(RC):
-        axes = figure.subplots()
-        least: dict[str, Any] = {"color": COLOURS[0], "zorder": 2}
-        axes.bar(places, shown, 0.55, label="shown by the outputs, at least", **least)
-        most: dict[str, Any] = {"color": COLOURS[1], "linewidth": 2.5, "zorder": 3}
-        axes.hlines(claimed, places - 0.38, places + 0.38, label="claimed, at most", **most)
-        axes.set_xticks(places, [f"{age:,}" for age in ages])
-        axes.grid(visible=False, axis="x")
-        axes.set_xlabel("age of the event (steps)")
-        loss_axis(axes, logarithmic=False)
-        axes.set_ylim(0.0, 1.08 * max([1e-9, *claimed, *shown]))
-        axes.set_title(title)
-        figure.legend(loc="outside lower center", ncols=2)
