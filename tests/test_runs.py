@@ -198,7 +198,7 @@ def test_a_cap_holds_per_released_tick_over_restarts_and_late_rows(
         store.reader().status("s").description.unit.text
         == "one person within a tick, at most 3 events"
     )
-    with pytest.raises(ParameterError, match="protected unit must be"):
+    with pytest.raises(ParameterError, match=r"protected unit of stream .* is fixed"):
         follow(path, store, clock)
 
 

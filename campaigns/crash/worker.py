@@ -19,12 +19,10 @@ from campaigns.crash.journal import Journal, JournalNoise
 from fadecount.errors import StoreError
 from fadecount.streams import (
     Batch,
-    Closed,
     Description,
     FileFence,
     PostgresStore,
     Reader,
-    ReadPosition,
     SQLiteStore,
     Store,
     Stream,
@@ -34,6 +32,8 @@ from fadecount.streams import (
 )
 from fadecount.streams.calendar import BlockCalendar
 from fadecount.streams.database import Checkpoints, Database
+from fadecount.streams.figures import Closed
+from fadecount.streams.inputs import ReadPosition
 from fadecount.streams.sqlite import SQLiteConnection
 from fadecount.streams.stream import close_together
 

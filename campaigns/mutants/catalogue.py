@@ -364,21 +364,21 @@ MUTANTS = (
     ),
     Mutant(
         "visits late in their time",
-        "streams/forks.py",
+        "streams/loss.py",
         "np.arange(during, 0, -every,",
         "np.arange(during - every, -every, -every,",
         FADING,
     ),
     Mutant(
         "the last visits forgotten",
-        "streams/forks.py",
+        "streams/loss.py",
         "during, 0, -every,",
         "during, every, -every,",
         FADING,
     ),
     Mutant(
         "the present tick of releases ahead forgotten",
-        "streams/forks.py",
+        "streams/loss.py",
         "newest = -1 if ahead else 0",
         "newest = 0",
         FADING,
@@ -458,13 +458,13 @@ MUTANTS = (
     Mutant(
         "two new stores at one place",
         "streams/store.py",
-        "one sees the other's mark\n            claim(context, self._uid, name)",
+        "one sees the other's mark\n        claim(context, self._uid, name)",
         "one sees the other's mark",
         ("tests/streams/test_lost_store.py",),
     ),
     Mutant(
         "one history fewer",
-        "streams/forks.py",
+        "streams/loss.py",
         "return self._total(max(ends) - step, len(ends))",
         "return self._total(max(ends) - step, max(1, len(ends) - 1))",
         ("tests/streams/test_forks.py",),
@@ -679,15 +679,15 @@ MUTANTS = (
     Mutant(
         "what a file counted of a person is not noted in the day",
         "streams/stream.py",
-        "            each.stream.note_persons(after_ticks, each.persons)\n",
-        "            pass\n",
+        "        stream.note_persons(end, closing.persons)\n",
+        "        pass\n",
         ("tests/neighbours/test_days.py",),
     ),
     Mutant(
         "the key of a day outlives it",
         "streams/stream.py",
-        "            destroy_block_keys(database, status.id, after_ticks)\n",
-        "            pass\n",
+        "        destroy_block_keys(database, number, end)\n",
+        "        pass\n",
         ("tests/neighbours/test_days.py",),
     ),
     Mutant(
@@ -699,7 +699,7 @@ MUTANTS = (
     ),
     Mutant(
         "a group may lose a little more than it promises",
-        "streams/groups.py",
+        "streams/loss.py",
         "            if self.at(age) > limit:\n",
         "            if self.at(age) > 1.01 * limit:\n",
         ("tests/streams/test_groups.py",),
@@ -1398,7 +1398,7 @@ MUTANTS = (
     ),
     Mutant(
         "hidden keys: the larger loss where both add up",
-        "streams/forks.py",
+        "streams/loss.py",
         "both = self.hidden.other is not None",
         "both = False",
         HIDDEN_KEYS,

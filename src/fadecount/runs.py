@@ -51,8 +51,7 @@ from fadecount.streams.description import ONLY_KEY, Description, checked_keys
 from fadecount.streams.discovery import Counts, HiddenKeys
 from fadecount.streams.embargo import add_counts, count_ticks, drawn, new_machine
 from fadecount.streams.figures import Closed, FigureRows, FiguresInMemory
-from fadecount.streams.forks import StreamLoss
-from fadecount.streams.groups import NO_GROUP, Group, GroupLoss
+from fadecount.streams.loss import NO_GROUP, Group, GroupLoss, StreamLoss
 from fadecount.streams.published import Published
 
 if TYPE_CHECKING:
@@ -496,7 +495,7 @@ class StoredStream:
     def add(self, rows: Sequence[LiveRow], source: str, position: bytes) -> int:
         """Count rows in the open tick, together with how far their source has been read. Return
         how many count: the others are beyond the cap of their person."""
-        from fadecount.streams import Batch, ReadPosition
+        from fadecount.streams.inputs import Batch, ReadPosition
 
         where, unit = ReadPosition(source=source, body=position), self.description.unit
         if unit.of == "event":
@@ -769,7 +768,7 @@ class _LiveRun(Run):
     def _check_clock(self) -> None:
         """End the run if the clock has jumped ahead, before anything is counted by it. A requested
         start is not a jump."""
-        from fadecount.streams.clock import ClockState, read_clock
+        from fadecount.streams.ticks import ClockState, read_clock
 
         now, open_tick = self._clock() - self.options.grace_seconds, self.stream.open_tick
         assert open_tick is not None

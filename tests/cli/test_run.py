@@ -387,10 +387,10 @@ def test_new_keys_are_declared_and_others_are_refused(
 @pytest.mark.parametrize(
     ("words", "message"),
     [
-        (["--tick", "1d"], "tick must be 3600 s in UTC"),
+        (["--tick", "1d"], "is fixed (3600 s in UTC)"),
         (["--epsilon", "1"], "is fixed, got another one"),
-        (["--amount", "n", "--max-amount", "3"], "protected unit must be one event"),
-        (["--person", "who"], "protected unit must be one event"),
+        (["--amount", "n", "--max-amount", "3"], "is fixed (one event)"),
+        (["--person", "who"], "is fixed (one event)"),
     ],
 )
 def test_a_stream_cannot_become_another(
@@ -479,7 +479,7 @@ def test_a_person_under_several_keys(
             "there is next to no noise"
         )
     assert main([*words, "--keys-per-person", "3", "--output", "two.csv"]) == 1
-    assert "protected unit must be one person within a tick" in capsys.readouterr().err
+    assert "is fixed (one person within a tick" in capsys.readouterr().err
     assert main(["streams", "show", "touched", "--state", "state", "--json"]) == 0
     unit = json.loads(capsys.readouterr().out)["unit"]
     assert unit["keys"] * unit["events"] == 2 * rows
@@ -878,7 +878,7 @@ def test_the_unit_may_be_a_persons_day(folder: Path, capsys: pytest.CaptureFixtu
     assert [int(row["value"]) for row in read(folder / "two.csv")] == [13, *[14] * 11]
     other = [word if word != "14/day" else "14/tick" for word in words]
     assert main(["run", "evening.csv", *other, "--output", "three.csv"]) == 1
-    assert "must be one person's day, at most 14 events, as" in capsys.readouterr().err
+    assert "is fixed (one person's day, at most 14 events)" in capsys.readouterr().err
 
 
 def test_distinct_persons_of_each_day(folder: Path, capsys: pytest.CaptureFixture[str]) -> None:

@@ -12,7 +12,7 @@ import fadecount as fc
 from fadecount.errors import ParameterError
 from fadecount.runs import run
 from fadecount.streams import Description, SQLiteStore, Ticks, Unit
-from fadecount.streams.forks import StreamLoss
+from fadecount.streams.loss import StreamLoss
 from tests.mechanisms.block_oracles import program_loss, random_design
 from tests.neighbours import hidden
 from tests.neighbours.days import (
@@ -62,7 +62,8 @@ def test_the_cap_holds_over_runs_files_and_keys_and_keys_of_days_are_destroyed(
 
 
 def test_sealed_keys_of_days_follow_the_key_of_the_store(tmp_path: Path) -> None:
-    from fadecount.streams import FileFence, Plain, Sealed
+    from fadecount.streams import FileFence, Sealed
+    from fadecount.streams.seal import Plain
 
     unit = Unit(of="person", events=2, per="1d")
     described = described_as(unit)

@@ -16,7 +16,7 @@ import fadecount as fc
 from fadecount.mechanisms import Loss
 from fadecount.mechanisms.gaussian_law import epsilon_at, mu_at
 from fadecount.service.fading_curve import FadingCurve, curve_ages
-from fadecount.streams.forks import StreamLoss
+from fadecount.streams.loss import StreamLoss
 from fadecount.streams.ticks import Ticks
 from fadecount.streams.unit import Unit
 

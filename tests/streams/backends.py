@@ -10,8 +10,9 @@ from pathlib import Path
 from types import SimpleNamespace
 from typing import Any, Protocol
 
-from fadecount.streams import FileFence, PostgresStore, Reader, Seal, SQLiteStore, Store
+from fadecount.streams import FileFence, PostgresStore, Reader, SQLiteStore, Store
 from fadecount.streams.audit_log import AuditLog
+from fadecount.streams.seal import Seal
 from tests.streams.scripted import NamedNoise
 
 _MEMORY = Path("/dev/shm")  # noqa: S108 - folders in it have random names

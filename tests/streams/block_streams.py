@@ -11,10 +11,10 @@ from numpy.typing import NDArray
 
 import fadecount as fc
 from fadecount.mechanisms import ANNOUNCED
-from fadecount.streams import Closed, Description, FigureRows, Store, Stream, Ticks
+from fadecount.streams import Description, Store, Stream, Ticks
 from fadecount.streams.calendar import BlockCalendar
 from fadecount.streams.database import Database
-from fadecount.streams.figures import read_figures
+from fadecount.streams.figures import Closed, FigureRows, read_figures
 from fadecount.streams.status import Status
 from tests.counters.block_reference import NamedNoise
 from tests.counters.test_figures import Figures, Name, defined

@@ -10,13 +10,14 @@ from pathlib import Path
 import pytest
 
 import fadecount as fc
-from fadecount.streams import Description, FileFence, Plain, Sealed, SQLiteStore, Ticks
+from fadecount.streams import Description, FileFence, Sealed, SQLiteStore, Ticks
 from fadecount.streams.audit_log import (
     Act,
     AuditLog,
     AuditLogError,
     acting_as,
 )
+from fadecount.streams.seal import Plain
 from tests.streams.backends import Backend, entries_of
 
 DOORS = Description(name="doors", mechanism=fc.Gradual(epsilon=0.5), ticks=Ticks(tick_seconds=60))

@@ -18,10 +18,11 @@ import fadecount as fc
 from fadecount.errors import ClockError, StoreError
 from fadecount.mechanisms import ANNOUNCED
 from fadecount.noise import Law
-from fadecount.streams import Closed, Sealed, Store, Ticks
+from fadecount.streams import Sealed, Store, Ticks
 from fadecount.streams import stream as stream_module
 from fadecount.streams.database import STREAM_TABLES
 from fadecount.streams.embargo import largest_count
+from fadecount.streams.figures import Closed
 from fadecount.streams.seal import Plain
 from fadecount.streams.stream import close_together
 from tests.counters.block_reference import NamedNoise

@@ -18,8 +18,10 @@ from fadecount.errors import (
     ParameterError,
     StoreError,
 )
-from fadecount.streams import Batch, Closed, Description, ReadPosition, Store, Stream, Ticks
+from fadecount.streams import Batch, Description, Store, Stream, Ticks
 from fadecount.streams.database import STREAM_TABLES
+from fadecount.streams.figures import Closed
+from fadecount.streams.inputs import ReadPosition
 from tests.streams.backends import Backend, totals_of
 from tests.streams.scripted import NamedNoise, expected, names_in_use, value_of
 

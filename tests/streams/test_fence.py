@@ -27,7 +27,7 @@ from fadecount.streams import (
 )
 from fadecount.streams.database import Checkpoints
 from fadecount.streams.fence import Mark, default_folder
-from fadecount.streams.forks import StreamLoss
+from fadecount.streams.loss import StreamLoss
 from fadecount.streams.postgres import PostgresDatabase
 from tests.streams.backends import Backend, totals_of
 

@@ -19,7 +19,7 @@ from scipy.optimize import linprog
 
 import fadecount as fc
 from fadecount.mechanisms.gaussian_law import epsilon_at
-from fadecount.streams.forks import StreamLoss
+from fadecount.streams.loss import StreamLoss
 from tests.mechanisms.shift_program import NEVER, delay_of, uses_of
 
 MOST = 24

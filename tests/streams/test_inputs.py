@@ -17,19 +17,9 @@ from numpy.typing import NDArray
 
 import fadecount as fc
 from fadecount.errors import ClockError, InputError, ParameterError
-from fadecount.streams import (
-    Batch,
-    Description,
-    ReadPosition,
-    Sealed,
-    Store,
-    Stream,
-    Ticks,
-    Unit,
-    inputs,
-)
+from fadecount.streams import Batch, Description, Sealed, Store, Stream, Ticks, Unit, inputs
 from fadecount.streams.figures import Closed
-from fadecount.streams.inputs import person_digest
+from fadecount.streams.inputs import ReadPosition, person_digest
 from fadecount.streams.stream import close_together
 from tests.streams.backends import Backend, BriefStore, SQLiteBackend, totals_of
 from tests.streams.scripted import NamedNoise, expected

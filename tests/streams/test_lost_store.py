@@ -13,7 +13,6 @@ from fadecount.cli.main import main
 from fadecount.errors import FenceError
 from fadecount.streams import (
     Description,
-    Fence,
     FileFence,
     PostgresStore,
     ServerFence,
@@ -21,6 +20,7 @@ from fadecount.streams import (
     Store,
     Ticks,
 )
+from fadecount.streams.fence import Fence
 from tests.streams.backends import Backend, PostgresBackend
 
 MECHANISM = fc.Gradual(epsilon=0.5)

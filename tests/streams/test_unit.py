@@ -108,12 +108,12 @@ def test_a_stream_is_created_once_and_then_opened_as_it_is(backend: Backend) -> 
 @pytest.mark.parametrize(
     ("changes", "message"),
     [
-        ({"unit": Unit()}, "protected unit must be one person within a tick.*got 'one event'"),
-        ({"unit": Unit(of="person", amount=2, events=2)}, "protected unit must be"),
-        ({"unit": Unit(of="person", amount=3, events=2)}, "protected unit must be"),
-        ({"unit": Unit(of="person", amount=2, events=3, keys=2)}, "protected unit must be"),
-        ({"tick": Ticks(tick_seconds=60)}, "tick must be 3600 s in UTC"),
-        ({"tick": Ticks(tick_seconds=3600, zone="Europe/Zurich")}, "tick must be 3600 s in UTC"),
+        ({"unit": Unit()}, r"protected unit of stream 'doors' is fixed \(one person within a tick"),
+        ({"unit": Unit(of="person", amount=2, events=2)}, "protected unit of stream"),
+        ({"unit": Unit(of="person", amount=3, events=2)}, "protected unit of stream"),
+        ({"unit": Unit(of="person", amount=2, events=3, keys=2)}, "protected unit of stream"),
+        ({"tick": Ticks(tick_seconds=60)}, r"is fixed \(3600 s in UTC\)"),
+        ({"tick": Ticks(tick_seconds=3600, zone="Europe/Zurich")}, r"is fixed \(3600 s in UTC\)"),
         ({"mechanism": fc.Gradual(epsilon=0.5)}, "mechanism of stream 'doors' is fixed"),
         ({"keys": ["b", "a"]}, "must begin with those declared"),
         ({"keys": []}, "must begin with those declared"),

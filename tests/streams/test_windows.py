@@ -15,8 +15,9 @@ import pytest
 import fadecount as fc
 from fadecount.cli.main import main
 from fadecount.errors import ParameterError
-from fadecount.streams import Description, Reader, Store, Ticks, WindowCalendar
+from fadecount.streams import Description, Reader, Store, Ticks
 from fadecount.streams.export import COLUMNS, FigureWriter, published_tables
+from fadecount.streams.ticks import WindowCalendar
 from tests.streams.backends import BriefStore, totals_of
 
 HOUR = 3600

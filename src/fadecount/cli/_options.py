@@ -197,7 +197,7 @@ def per_person(text: str, *, name: str = "--per-person") -> tuple[int, str]:
 
 def group_from(arguments: argparse.Namespace) -> Group | None:
     """Return the group that ``--group`` names, with the promise that ``--group-loss`` gives."""
-    from fadecount.streams.groups import Group
+    from fadecount.streams.loss import Group
 
     limits = [limit_from(text, name="--group-loss") for text in arguments.group_loss]
     if len(dict(limits)) < len(limits):

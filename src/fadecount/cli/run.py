@@ -114,7 +114,7 @@ def run(arguments: argparse.Namespace) -> int:
     for source in arguments.inputs:
         check_output(arguments.output, source=None if source == "-" else source, **how)
     if arguments.per not in (None, TOTAL):
-        from fadecount.streams.windows import WindowCalendar
+        from fadecount.streams.ticks import WindowCalendar
 
         WindowCalendar(per=arguments.per, zone=options.zone)
     with (

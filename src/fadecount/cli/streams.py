@@ -125,7 +125,7 @@ def _list(arguments: argparse.Namespace, reader: Reader) -> None:
 def _show(arguments: argparse.Namespace, reader: Reader) -> None:
     """Show one stream."""
     from fadecount.streams.fence import fence_from
-    from fadecount.streams.groups import NO_GROUP
+    from fadecount.streams.loss import NO_GROUP
 
     status, keys = reader.status(arguments.name), reader.keys(arguments.name)
     protection = f"fence at {fence_from(arguments.fence).where}"
@@ -366,7 +366,8 @@ def _delete(arguments: argparse.Namespace, _reader: Reader) -> None:
 
 def _rotate(arguments: argparse.Namespace, _reader: Reader) -> None:
     """Seal the state of a store with another key."""
-    from fadecount.streams import Plain, seal_from
+    from fadecount.streams import seal_from
+    from fadecount.streams.seal import Plain
 
     new = Plain() if arguments.new_key_file is None else seal_from(arguments.new_key_file)
     with _administered(arguments) as store:

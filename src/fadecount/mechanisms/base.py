@@ -98,7 +98,7 @@ class Mechanism(ABC):
 
         With several ages, of one person with so many ``units`` of each age, all together. Counts of
         different keys have independent noise. Histories of outputs share the noise drawn before
-        they diverged and have their own after it (see :mod:`fadecount.streams.forks`). Guarantees:
+        they diverged and have their own after it (see :mod:`fadecount.streams.loss`). Guarantees:
         an upper bound, rounded up once; equal to :meth:`loss` for one history, one key and a
         sensitivity of 1.
         """

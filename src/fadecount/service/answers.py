@@ -11,7 +11,7 @@ from typing import Any
 from fadecount.mechanisms import Blocks, Mechanism
 from fadecount.streams.calendar import BlockCalendar
 from fadecount.streams.discovery import HiddenKeys
-from fadecount.streams.forks import StreamLoss
+from fadecount.streams.loss import StreamLoss
 from fadecount.streams.published import first_per
 from fadecount.streams.status import Status
 from fadecount.streams.unit import Unit

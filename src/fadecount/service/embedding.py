@@ -25,7 +25,7 @@ from fadecount.streams.export import (
     table_rows,
 )
 from fadecount.streams.published import Figures, Published, no_figures
-from fadecount.streams.windows import WindowCalendar, window_ticks
+from fadecount.streams.ticks import WindowCalendar, window_ticks
 
 SVG = "image/svg+xml"
 NARROW = " ,.:fijlrt"

@@ -19,7 +19,7 @@ from fadecount.durations import UNITS, format_duration
 from fadecount.mechanisms import Blocks, Gaussian, Loss, Mechanism
 from fadecount.rounding import shown_chance, shown_loss
 from fadecount.service.answers import Statement
-from fadecount.streams.forks import StreamLoss
+from fadecount.streams.loss import StreamLoss
 from fadecount.streams.unit import ONE_EVENT, Unit
 
 YEAR = UNITS["y"]

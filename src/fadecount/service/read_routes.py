@@ -56,7 +56,7 @@ from fadecount.streams.published import (
 )
 from fadecount.streams.reader import Reader
 from fadecount.streams.status import Status
-from fadecount.streams.windows import WindowCalendar
+from fadecount.streams.ticks import WindowCalendar
 
 MOST_VISITS = 10_000
 MOST_CELLS = 1_000_000

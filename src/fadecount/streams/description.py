@@ -13,8 +13,7 @@ from fadecount.errors import ParameterError, StoreError, bad_parameter
 from fadecount.mechanisms import Blocks, Mechanism, require_planned_tick
 from fadecount.streams.calendar import block_lengths
 from fadecount.streams.discovery import LONGEST_KEY, HiddenKeys, can_be_key
-from fadecount.streams.forks import Forks, StreamLoss
-from fadecount.streams.groups import NAME, Group
+from fadecount.streams.loss import NAME, Forks, Group, StreamLoss
 from fadecount.streams.ticks import DAY, Ticks
 from fadecount.streams.unit import ONE_EVENT, Unit
 

@@ -66,8 +66,7 @@ def count_ticks(
     end = first_tick + len(rows)
     if isinstance(machine, Counter):
         values = np.asarray(machine.extend(rows), dtype=np.int64)
-        totals = FigureRows(level=0, stage=0, first_tick=first_tick, end_tick=end, values=values)
-        return [(end, totals)]
+        return [(end, FigureRows(0, 0, first_tick, end, values))]
     assert calendar is not None
     machine.calendar = calendar
     begin, dated = calendar.first_tick, list[Dated]()
@@ -82,13 +81,8 @@ def count_ticks(
 
 
 def _rows_of(made: Made, part: slice, first_tick: int) -> FigureRows:
-    return FigureRows(
-        level=made.level,
-        stage=made.stage,
-        first_tick=first_tick + int(made.starts[part][0]),
-        end_tick=first_tick + int(made.ends[part][-1]),
-        values=made.values[part],
-    )
+    first, end = first_tick + int(made.starts[part][0]), first_tick + int(made.ends[part][-1])
+    return FigureRows(made.level, made.stage, first, end, made.values[part])
 
 
 # The embargo
@@ -126,12 +120,8 @@ def take_public(database: Database, seal: Seal, status: Status, end: int) -> lis
     taken = []
     for *place, body in sorted(rows, key=lambda row: row[:3]):
         values, keys = unpacked(seal.open(body, _about(status, *place)))
-        level, stage, first, until, _ = place
-        taken.append(
-            FigureRows(
-                level=level, stage=stage, first_tick=first, end_tick=until, values=values, keys=keys
-            )
-        )
+        level, stage, first, end_tick, _ = place
+        taken.append(FigureRows(level, stage, first, end_tick, values, keys))
     return taken
 
 
@@ -152,11 +142,7 @@ def size_class(body: bytes) -> int:
 # Hidden keys
 # ------------------------------------------------------------------------------------------------
 def drawn(
-    hidden: HiddenKeys,
-    day: int,
-    ticks: range,
-    persons: Counts,
-    source: NoiseSource | None = None,
+    hidden: HiddenKeys, day: int, ticks: range, persons: Counts, source: NoiseSource | None = None
 ) -> list[Dated]:
     """The figures of a day at each stage, from how many persons brought each key. Each key has
     noises of its own, drawn here and once; nothing is left of a key that no stage shows."""
@@ -173,14 +159,8 @@ def drawn(
     dated = []
     for stage, each in enumerate(values):
         some = order[first[order] <= stage]
-        rows = FigureRows(
-            level=DISCOVERED,
-            stage=stage,
-            first_tick=ticks.start,
-            end_tick=ticks.stop,
-            values=each[np.newaxis, some],
-            keys=[keys[at] for at in some.tolist()],
-        )
+        names = [keys[at] for at in some.tolist()]
+        rows = FigureRows(DISCOVERED, stage, ticks.start, ticks.stop, each[np.newaxis, some], names)
         dated.append((hidden.public_tick(stage, ticks.stop), rows))
     return dated
 

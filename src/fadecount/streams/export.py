@@ -16,8 +16,7 @@ from numpy.typing import NDArray
 
 from fadecount.errors import FadecountError, bad_parameter, missing_extra
 from fadecount.streams.description import Description
-from fadecount.streams.forks import StreamLoss
-from fadecount.streams.groups import NO_GROUP, GroupLoss
+from fadecount.streams.loss import NO_GROUP, GroupLoss, StreamLoss
 from fadecount.streams.published import COLUMNS as OF_FIGURES
 from fadecount.streams.published import (
     TOTAL,

@@ -35,7 +35,7 @@ from fadecount.errors import FenceError, StoreError, bad_parameter
 from fadecount.noise import unpredictable
 from fadecount.streams.audit_log import Act
 from fadecount.streams.database import Checkpoints, Database, placeholders
-from fadecount.streams.forks import Forks
+from fadecount.streams.loss import Forks
 from fadecount.streams.sqlite import SQLiteConnection, owned_file, sync_folder
 from fadecount.streams.status import Status, lock_streams, read_status
 

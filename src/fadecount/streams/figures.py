@@ -39,7 +39,7 @@ _ROWS = (
 """Begins with the row that holds the first tick, or the one before it."""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True, eq=False)
+@dataclass(frozen=True, slots=True, eq=False)
 class FigureRows:
     """The figures of the adjacent blocks of a level, at a stage, that lie in the ticks from
     ``first_tick`` to before ``end_tick``: values in the shape (blocks, keys of that time). Keys
@@ -149,10 +149,7 @@ def read_figures(
 
 def _joined(level: int, stage: int, rows: Sequence[tuple[int, int, bytes]]) -> FigureRows:
     values, keys = unpacked(*(body for _, _, body in rows))
-    first, end = rows[0][0], rows[-1][1]
-    return FigureRows(
-        level=level, stage=stage, first_tick=first, end_tick=end, values=values, keys=keys
-    )
+    return FigureRows(level, stage, rows[0][0], rows[-1][1], values, keys)
 
 
 def _narrowest(values: Numbers) -> str:

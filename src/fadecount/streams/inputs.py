@@ -32,8 +32,6 @@ from fadecount.streams.seal import Seal
 from fadecount.streams.status import Status, read_keys
 
 LARGEST_COUNT = 1 << 40
-
-_ROWS_PER_STATEMENT = 256
 REMEMBERED_SECONDS = 86400
 """How long a batch id is remembered: at least this long in ticks of the stream, and never less than
 two ticks."""
@@ -47,6 +45,7 @@ FOLD_BYTES = 1 << 16
 JOIN_ENTRIES = 1000
 """Rows of hidden keys are joined after so many entries, and more than an eighth of those before."""
 
+_ROWS_PER_STATEMENT = 256
 _ROW_BYTES = 100
 """Approximate size of a row without its body."""
 
@@ -114,16 +113,20 @@ class Intake:
     ) -> None:
         self._database, self._seal, self._checkpoint = database, seal, checkpoint
         self._id, self._uid, self._description = status.id, status.uid, status.description
-        self.positions = self._read_positions()
+        self.positions: dict[str, int] = {}
         """The position of every declared key."""
-        self._secret = read_secret(database, seal, status.uid, status.id)
+        self._read_positions()
+        self._secret = seal.open(_secret_of(database, status.id), f"{status.uid}/secret")
         self._unfolded = 0
         self._unjoined, self._joined = 0, (0, 0)
         """Entries since rows of hidden keys were joined; a block, and its entries until then."""
         self._full = False
 
-    def _read_positions(self) -> dict[str, int]:
-        return {key: at for at, key in enumerate(read_keys(self._database, self._id))}
+    def _read_positions(self, width: int = -1) -> None:
+        """Read the declared keys, unless those that are known are so many."""
+        if width != len(self.positions):
+            keys = read_keys(self._database, self._id)
+            self.positions = {key: at for at, key in enumerate(keys)}
 
     @property
     def description(self) -> Description:
@@ -200,7 +203,8 @@ class Intake:
             )
         keys = keys.tolist() if isinstance(keys, np.ndarray) else list(keys)
         for key in set(keys):
-            if not (self._may_hide(key) if isinstance(key, str) else self._is_declared(key)):
+            hidden = isinstance(key, str)
+            if not (self._may_hide(key) if hidden else 0 <= key < len(self.positions)):
                 raise InputError("keys must be positions in the declared keys")
         self._check_person(persons is not None)
         if len(keys) and int(amounts.min()) < 0:
@@ -209,9 +213,6 @@ class Intake:
         hashes = [] if persons is None else self._hashes(persons)
         events = Events(keys, [1] * len(keys), amounts.tolist(), hashes)
         return self._accepted([events], at, position).counted
-
-    def _is_declared(self, key: int) -> bool:
-        return 0 <= key < len(self.positions)
 
     def _may_hide(self, key: object) -> bool:
         return self._description.hidden is not None and can_be_key(key)
@@ -241,7 +242,7 @@ class Intake:
     def _open_block(self) -> int:
         """The open tick, or its day."""
         ((last,),) = self._database.query("SELECT last_tick FROM streams WHERE id = ?", (self._id,))
-        return self._description.block_of(operator.index(last) + 1)
+        return self._description.block_of(int(last) + 1)
 
     def _counted(self, block: int, hashes: Iterable[bytes]) -> dict[bytes, int]:
         counted: dict[bytes, int] = {}
@@ -308,8 +309,7 @@ class Intake:
             return error
         if self._full and self._description.hidden is not None:
             return full(self._description.hidden)
-        if width != len(self.positions):  # a key that was hidden so far may be declared now
-            self.positions = self._read_positions()
+        self._read_positions(width)  # a key that was hidden so far may be declared now
         fresh = self._remember([each.id for each in wanted.events], tick)
         new = [each for each, is_new in zip(wanted.events, fresh, strict=True) if is_new]
         return Accepted(fresh, self._write(tick, new, wanted.position))
@@ -321,10 +321,10 @@ class Intake:
         rows = self._database.query(sql + self._database.for_share, (self._id,))
         if not rows:
             raise ParameterError("stream must exist to accept events; it was deleted")
-        tick = operator.index(rows[0][0]) + 1
+        tick, width = int(rows[0][0]) + 1, int(rows[0][1])
         if not_before is not None and tick < not_before:
             raise ClockError("the open tick is over; close it before events are added")
-        return tick, operator.index(rows[0][1])
+        return tick, width
 
     def checked(self, batch: Batch) -> Events:
         """A batch as events that can be accepted, or an ``InputError``; for known keys without the
@@ -355,13 +355,10 @@ class Intake:
             if not all(map(can_be_key, batch.counts)):
                 raise InputError(f"key must be 1 to {LONGEST_KEY} printable characters")
             return list(batch.counts)
-        try:
-            return [self.positions[key] for key in batch.counts]
-        except KeyError:  # the key may have been declared since
-            rows = self._database.query("SELECT width FROM streams WHERE id = ?", (self._id,))
-        # of a deleted stream, the known keys stay known: accepting says that it is gone
-        if rows and rows[0][0] != len(self.positions):
-            self.positions = self._read_positions()
+        if any(key not in self.positions for key in batch.counts):  # it may be declared by now
+            sql = "SELECT width FROM streams WHERE id = ?"
+            for (width,) in self._database.query(sql, (self._id,)):
+                self._read_positions(int(width))
         if any(key not in self.positions for key in batch.counts):
             raise InputError(
                 "key must be declared, got an unknown one; declare it first, or count it under one"
@@ -466,31 +463,22 @@ class Intake:
         self, block: int, persons: Sequence[bytes], keys: Sequence[Key], times: Sequence[int]
     ) -> list[int]:
         """How many events of each of these entries count, by :meth:`Unit.takes`."""
-        unit = self._description.unit
-        entries = list(zip(persons, keys, times, strict=True))
-        counted: dict[Hashable, int] = {}
-        if unit.keys == 1:
-            sent: Counter[bytes] = Counter()
-            for person, _, number in entries:
-                sent[person] += number
-            # more than the cap cannot count
-            wanted = {person: min(number, unit.events) for person, number in sent.items()}
-            counted.update(self._note(block, wanted).items())
-            return [unit.takes(counted, *each) for each in entries]
+        unit, entries = self._description.unit, list(zip(persons, keys, times, strict=True))
         # after this, other processes wait with these persons
+        counted: dict[Hashable, int] = {}
         counted.update(self._note(block, dict.fromkeys(persons, 0)).items())
-        stored: dict[Hashable, bytes] = {each[:2]: self._pair(*each[:2]) for each in entries}
-        earlier = self._counted(block, stored.values())
-        counted.update((each, earlier[name]) for each, name in stored.items() if name in earlier)
-        stored.update((person, person) for person in persons)
+        noted = set(counted)
+        stored: dict[Hashable, bytes] = {person: person for person in persons}
+        if unit.keys > 1:
+            pairs = {each[:2]: self._pair(*each[:2]) for each in entries}
+            earlier = self._counted(block, pairs.values())
+            counted |= {each: earlier[name] for each, name in pairs.items() if name in earlier}
+            stored.update(pairs.items())
         before = dict(counted)
         kept = [unit.takes(counted, *each) for each in entries]
-        added = {
-            stored[each]: count - before.get(each, 0)
-            for each, count in counted.items()
-            if count > before.get(each, 0)
-        }
-        self._note(block, added)
+        more = {each: count - before.get(each, 0) for each, count in counted.items()}
+        # persons are always written: what is written does not reveal whether something counts
+        self._note(block, {stored[e]: count for e, count in more.items() if count or e in noted})
         return kept
 
     def _note(self, block: int, added: Mapping[bytes, int]) -> dict[bytes, int]:
@@ -639,20 +627,6 @@ def persons_noted(database: Database, stream: int, block: int) -> int:
     return int(noted)
 
 
-def forget_persons(database: Database, stream: int, block: int) -> bool:
-    """Drop what some persons had in ticks or days before ``block``; whether there may be more.
-
-    Nothing depends on it any more: the block is part of the name of what is noted. Apart from the
-    transactions that close ticks: how long those take must not depend on how many persons there
-    were.
-    """
-    sql = (
-        "DELETE FROM persons WHERE stream = ? AND person IN "
-        "(SELECT person FROM persons WHERE stream = ? AND person < ? ORDER BY person LIMIT ?)"
-    )
-    return database.change(sql, (stream, stream, noted_as(block), ROWS_AT_ONCE)) == ROWS_AT_ONCE
-
-
 def destroy_block_keys(database: Database, stream: int, block: int) -> None:
     """Destroy the keys of the days before ``block``: what was noted under them is about nobody."""
     database.change("DELETE FROM block_keys WHERE stream = ? AND block < ?", (stream, block))
@@ -664,30 +638,38 @@ def noted_as(block: int) -> bytes:
     return (block + (1 << 63)).to_bytes(8, "big")
 
 
-def batches_are_due(ticks: range, tick_seconds: int) -> bool:
-    """Whether it is time to drop old batch ids, after these ticks were closed; that is from time to
-    time."""
-    pace = max(1, _remembered_ticks(tick_seconds) // 16)
-    return (ticks.stop - 1) // pace != (ticks.start - 1) // pace
+def leaves_old_rows(description: Description, ticks: range) -> bool:
+    """Whether there may be something for :func:`drop_old_rows` after these ticks were closed.
+    Batch ids are dropped from time to time."""
+    pace = max(1, _remembered_ticks(description) // 16)
+    return description.unit.of == "person" or (ticks.stop - 1) // pace != (ticks.start - 1) // pace
 
 
-def forget_batches(database: Database, stream: int, last: int, tick_seconds: int) -> bool:
-    """Drop some batch ids that were remembered for long enough when the tick ``last`` was closed;
-    whether there may be more.
+def drop_old_rows(database: Database, status: Status) -> bool:
+    """Drop some of what is not needed since ticks are closed: what persons had in them, and ids of
+    batches that were remembered for long enough; whether there may be more.
 
-    Apart from the transactions that close ticks: how long those take must not depend on how many
-    batches were sent.
+    Nothing depends on these rows: the tick or day is part of the name under which a person is
+    noted. Apart from the transactions that close ticks: how long those take must not depend on how
+    many persons there were, or batches.
     """
-    sql = (
-        "DELETE FROM seen WHERE stream = ? AND batch IN "
-        "(SELECT batch FROM seen WHERE stream = ? AND tick < ? ORDER BY tick LIMIT ?)"
-    )
-    before = last - _remembered_ticks(tick_seconds)
-    return database.change(sql, (stream, stream, before, ROWS_AT_ONCE)) == ROWS_AT_ONCE
+    described, last = status.description, status.last_tick
+    block = noted_as(described.block_of(last + 1))
+    for table, name, column, before in (
+        ("persons", "person", "person", block),
+        ("seen", "batch", "tick", last - _remembered_ticks(described)),
+    ):
+        sql = (
+            f"DELETE FROM {table} WHERE stream = ? AND {name} IN (SELECT {name} FROM {table}"  # noqa: S608
+            f" WHERE stream = ? AND {column} < ? ORDER BY {column} LIMIT ?)"
+        )
+        if database.change(sql, (status.id, status.id, before, ROWS_AT_ONCE)) == ROWS_AT_ONCE:
+            return True
+    return False
 
 
-def _remembered_ticks(tick_seconds: int) -> int:
-    return max(2, -(-REMEMBERED_SECONDS // tick_seconds))
+def _remembered_ticks(description: Description) -> int:
+    return max(2, -(-REMEMBERED_SECONDS // description.ticks.tick_seconds))
 
 
 def new_secret(seal: Seal, uid: str) -> bytes:
@@ -695,10 +677,9 @@ def new_secret(seal: Seal, uid: str) -> bytes:
     return seal.close(unpredictable(32), f"{uid}/secret")
 
 
-def read_secret(database: Database, seal: Seal, uid: str, stream: int) -> bytes:
-    """The secret by which a stream hashes persons."""
+def _secret_of(database: Database, stream: int) -> bytes:
     ((body,),) = database.query("SELECT secret FROM streams WHERE id = ?", (stream,))
-    return seal.open(body, f"{uid}/secret")
+    return bytes(body)
 
 
 def _parts(wanted: Sequence[bytes]) -> Iterator[Sequence[bytes]]:

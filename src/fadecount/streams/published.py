@@ -14,6 +14,7 @@ from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, fields, replace
 from fractions import Fraction
+from functools import lru_cache
 from itertools import pairwise
 from typing import Any, Self
 
@@ -30,7 +31,7 @@ from fadecount.streams.description import Description
 from fadecount.streams.discovery import DISCOVERED
 from fadecount.streams.figures import FigureRows, FigureSource
 from fadecount.streams.status import earliest_step
-from fadecount.streams.windows import WindowCalendar, window_ticks
+from fadecount.streams.ticks import WindowCalendar, window_ticks
 
 Numbers = NDArray[np.int64]
 Table = dict[str, NDArray[Any]]
@@ -234,9 +235,7 @@ class Published:
         slots = slots.beginning_in(begin, end - self.first_tick).chosen(slice(most))
         if news_since is not None:
             slots = slots.chosen(slots.reached + self._settling > news_since - self.first_tick)
-        figures = (
-            self._windows(slots, steps) if level is None else self._of_level(level, slots, steps)
-        )
+        figures = self._windows(slots, steps, level)
         if news_since is None:
             return figures
         return figures.chosen(figures.published > self.description.ticks.start_seconds(news_since))
@@ -350,7 +349,7 @@ class Published:
                 for each in (first - begin, steps)
             ]
             part = slice(*np.searchsorted(slots.reached, out, side="right").tolist())
-            yield self._of_level(level, slots.chosen(part), steps)
+            yield self._windows(slots.chosen(part), steps, level)
 
     def discovered(
         self,
@@ -408,13 +407,8 @@ class Published:
             appeared.update(dict.fromkeys(each.keys, time))
         stages = hidden.discovery.stages
         status = FINAL if last.stage == len(stages) - 1 else min(last.stage, REVISED)
-        slot = Slots(
-            starts=np.array([ticks.start_seconds(last.first_tick)]),
-            ends=np.array([ticks.start_seconds(last.end_tick)]),
-            begins=np.array([last.first_tick]),
-            reached=np.array([last.end_tick]),
-            partial=np.array([False]),
-        )
+        span = np.array([last.first_tick, last.end_tick]) - self.first_tick
+        slot = self._between(span[:1], span[1:])
         around = _half_widths([((stages[last.stage][1], 1),)])[0]
         table = slot.figures(
             values=last.values,
@@ -561,53 +555,121 @@ class Published:
         levels = self.description.levels
         return levels.index(per) if per in levels else None
 
-    # Figures of a level
+    # Views
     # --------------------------------------------------------------------------------------------
-    def _of_level(self, level: int, slots: Slots, steps: int) -> Figures:
-        """The published figures of these blocks, each at its latest stage; of those that are not
-        out, and of void ones, what can be computed."""
+    def _windows(self, slots: Slots, steps: int | Numbers, level: int | None = None) -> Figures:
+        """The counts of any slots, from what was public after so many steps. Slots that are blocks
+        of a ``level`` have its figures, at their latest stages, as soon as these are out."""
+        if not len(slots):
+            return no_figures(self._width)
+        if self.calendar is None:
+            return self._from_totals(slots)
+        public = np.broadcast_to(steps, slots.reached.shape)
+        # apart by what was void then, and by what is out
+        kinds = 2 * np.searchsorted(sorted(set(self.voids.values())), public)
+        if level is not None:
+            kinds += self._is_out(level, slots, public)
+        order = np.argsort(kinds, kind="stable")
+        cuts = np.flatnonzero(np.diff(kinds[order])) + 1
+        parts = [
+            self._from_blocks(
+                slots.chosen(some), public[some], level if kinds[some[0]] % 2 else None
+            )
+            for part in np.split(order, cuts)
+            for some in np.split(part, range(AT_ONCE, len(part), AT_ONCE))
+        ]
+        return Figures.joined(parts).chosen(np.argsort(order, kind="stable"))
+
+    def _is_out(self, level: int, slots: Slots, steps: Numbers) -> NDArray[np.bool_]:
+        """Which of these blocks of a level have a figure."""
         mechanism, calendar = self.description.mechanism, self.calendar
         assert isinstance(mechanism, Blocks)
         assert calendar is not None
-        stages, positions = mechanism.levels[level].stages, np.arange(self._width)
-        if self.kept:
-            slots = slots.beginning_in(self.kept[level] - self.first_tick, steps)
-        ends, shape = slots.reached, (len(slots), self._width)
-        values, known = np.zeros(shape, dtype=np.int64), np.zeros(shape, dtype=np.bool_)
-        around, status, published = (np.zeros(len(ends), dtype=np.int64) for _ in range(3))
-        out = np.zeros(len(ends), dtype=np.bool_)
-        until = 0
-        for stage in reversed(range(len(stages))):
-            reached = calendar.frontier(level, max(0, steps - stages[stage].lag))
-            low, high = np.searchsorted(ends, [until, reached], side="right").tolist()
-            if low < high:
-                span = int(slots.begins[low]), int(ends[high - 1])
-                some, rows, widths = self._read(level, stage, [span])
-                places = np.searchsorted(ends, some)
-                copies = widths if self.summed else np.ones_like(widths)
-                for count in np.unique(copies).tolist():
-                    width_of_sum = mechanism.figure_interval(level, stage, self.beta, copies=count)
-                    around[places[copies == count]] = width_of_sum
-                values[places], out[places] = rows, True
-                known[places] = self.summed | (positions < widths[:, np.newaxis])
-                status[low:high] = STATUSES.index(mechanism.levels[level].status(stage))
-                at = self.first_tick + ends[low:high] + stages[stage].lag
-                published[low:high] = self.description.ticks.starts_of(at)
-            until = max(until, reached)
-        whole = slots.figures(
-            values=values,
-            half_widths=np.where(known, around[:, np.newaxis], 0),
-            known=known,
-            status=status,
-            published=published,
+        reached = calendar.frontier(level, np.maximum(0, steps - mechanism.levels[level].lag))
+        void = [end for number, end in self.voids if number == level]
+        out: NDArray[np.bool_] = ~slots.partial & (slots.reached <= reached)
+        return out & ~np.isin(slots.reached, void)
+
+    def _from_blocks(self, slots: Slots, steps: Numbers, level: int | None) -> Figures:
+        mechanism, calendar, ends = self.description.mechanism, self.calendar, slots.reached
+        assert isinstance(mechanism, Blocks)
+        assert calendar is not None
+        if level is not None:
+            mechanism = _up_to(mechanism, level)
+        shape = len(slots), self._width
+        values, bounds, moved = np.zeros(shape, dtype=np.int64), np.zeros(shape), np.zeros(shape)
+        known, final = np.zeros(shape, dtype=np.bool_), np.ones(len(slots), dtype=np.bool_)
+        partial, published = slots.partial.copy(), np.zeros_like(ends)
+        latest = steps.max(initial=0)
+        levels, revised = len(mechanism.levels), np.zeros(len(slots), dtype=np.bool_)
+        missing = frozenset(
+            void for void, step in self.voids.items() if step < latest and void[0] < levels
         )
-        if out.all():
-            return whole
-        others = np.flatnonzero(~out)
-        computed = self._windows(slots.chosen(others), steps)
-        for each in fields(Figures):
-            getattr(whole, each.name)[others] = getattr(computed, each.name)
-        return whole
+        groups = [*self.key_steps, (len(self.keys), 0)]
+        parts: list[tuple[Views, int]] = []
+        for (position, step), (after, _) in pairwise(groups):
+            since = calendar.end(level or 0, step) if step else 0
+            begins = np.minimum(np.maximum(slots.begins, since), ends)
+            views = views_of(
+                mechanism, begins, ends, steps, calendar=calendar, since=since, missing=missing
+            )
+            keys = slice(position, after)
+            columns = slice(0, 1) if self.summed else keys
+            counts, added = views.rounded(_Fetched(self, views, keys))
+            values[:, columns] += counts
+            moved[:, columns] += added
+            known[:, columns] |= (since < np.maximum(ends, 1))[:, np.newaxis]
+            parts = [*parts, (views, after - position)] if self.summed else [(views, 1)]
+            if not self.summed or after == len(self.keys):
+                bounds[:, columns] = bounds_of_sums(parts, self.beta)[:, np.newaxis]
+            final &= views.final
+            published = np.maximum(published, views.published)
+            if not position:
+                partial |= (views.reached < ends) | (views.begun > slots.begins)
+                for run in views.runs if level is not None else ():
+                    revised[run.windows] |= run.level == level and run.stage > 0
+        return replace(slots, partial=partial).figures(
+            values=values,
+            half_widths=half_widths_around(bounds, moved),
+            known=known,
+            status=np.where(final & ~partial, FINAL, np.where(revised, REVISED, PROVISIONAL)),
+            published=self.description.ticks.starts_of(self.first_tick + published),
+        )
+
+    def _from_totals(self, slots: Slots) -> Figures:
+        """Differences of two running totals; noise that is in both cancels."""
+        mechanism, delay = self.description.mechanism, self._delay
+        begins, ends = (
+            np.where(each > 0, each + delay, 0) for each in (slots.begins, slots.reached)
+        )
+        wanted = np.unique(np.concatenate([begins[begins > 0], ends[ends > 0]]))
+        parts = np.split(wanted, np.flatnonzero(np.diff(wanted) > _GAP) + 1)
+        spans = [(int(part[0]) - 1, int(part[-1])) for part in parts if len(part)]
+        steps, totals, widths = self._read(0, 0, spans)
+        steps, widths = np.append(0, steps), np.append(0, widths)
+        totals = np.concatenate([np.zeros((1, self._width), dtype=np.int64), totals])
+        low, high = np.searchsorted(steps, begins), np.searchsorted(steps, ends)
+        # of keys declared inside of a slot nothing cancels
+        late = np.where(begins > 0, widths[high] - widths[low], 0)
+        starts = begins, np.zeros_like(begins)
+        if self.summed:
+            copies = np.stack([widths[high] - late, late], axis=1)
+            pairs = np.stack(starts, axis=1), np.stack((ends, ends), axis=1)
+            around = mechanism.half_widths(*pairs, beta=self.beta, copies=copies)[:, np.newaxis]
+            known = widths[high][:, np.newaxis] > 0
+        else:
+            keys = np.arange(self._width)
+            known = keys < widths[high][:, np.newaxis]
+            each, whole = (mechanism.half_widths(start, ends, beta=self.beta) for start in starts)
+            is_late = keys >= (widths[high] - late)[:, np.newaxis]
+            around = np.where(is_late, whole[:, np.newaxis], each[:, np.newaxis])
+        return slots.figures(
+            values=np.where(known, totals[high] - totals[low], 0),
+            half_widths=np.where(known, around, 0),
+            known=known,
+            status=np.where(slots.partial, PROVISIONAL, FINAL),
+            published=self.description.ticks.starts_of(self.first_tick + ends),
+        )
 
     def _read(
         self, level: int, stage: int, ranges: Sequence[tuple[int, int]], keys: slice = slice(None)
@@ -655,99 +717,6 @@ class Published:
             return np.arange(first + 1, end + 1, dtype=np.int64)
         return self.calendar.edges(level, first, end)
 
-    # Views
-    # --------------------------------------------------------------------------------------------
-    def _windows(self, slots: Slots, steps: int | Numbers) -> Figures:
-        """The counts of any slots, from what was public after so many steps."""
-        if not len(slots):
-            return no_figures(self._width)
-        if self.calendar is None:
-            return self._from_totals(slots)
-        public = np.broadcast_to(steps, slots.reached.shape)
-        lost = np.searchsorted(sorted(set(self.voids.values())), public)
-        order = np.argsort(lost, kind="stable")  # by what was void then
-        cuts = np.flatnonzero(np.diff(lost[order])) + 1
-        parts = [
-            self._from_blocks(slots.chosen(some), public[some])
-            for part in np.split(order, cuts)
-            for some in np.split(part, range(AT_ONCE, len(part), AT_ONCE))
-        ]
-        return Figures.joined(parts).chosen(np.argsort(order, kind="stable"))
-
-    def _from_blocks(self, slots: Slots, steps: Numbers) -> Figures:
-        mechanism, calendar, ends = self.description.mechanism, self.calendar, slots.reached
-        assert isinstance(mechanism, Blocks)
-        assert calendar is not None
-        shape = len(slots), self._width
-        values, bounds, moved = np.zeros(shape, dtype=np.int64), np.zeros(shape), np.zeros(shape)
-        known, final = np.zeros(shape, dtype=np.bool_), np.ones(len(slots), dtype=np.bool_)
-        partial, published = slots.partial.copy(), np.zeros_like(ends)
-        latest = steps.max(initial=0)
-        missing = frozenset(void for void, step in self.voids.items() if step < latest)
-        groups = [*self.key_steps, (len(self.keys), 0)]
-        parts: list[tuple[Views, int]] = []
-        for (position, step), (after, _) in pairwise(groups):
-            since = calendar.end(0, step) if step else 0
-            begins = np.minimum(np.maximum(slots.begins, since), ends)
-            views = views_of(
-                mechanism, begins, ends, steps, calendar=calendar, since=since, missing=missing
-            )
-            keys = slice(position, after)
-            columns = slice(0, 1) if self.summed else keys
-            counts, added = views.rounded(_Fetched(self, views, keys))
-            values[:, columns] += counts
-            moved[:, columns] += added
-            known[:, columns] |= (since < np.maximum(ends, 1))[:, np.newaxis]
-            parts = [*parts, (views, after - position)] if self.summed else [(views, 1)]
-            if not self.summed or after == len(self.keys):
-                bounds[:, columns] = bounds_of_sums(parts, self.beta)[:, np.newaxis]
-            final &= views.final
-            published = np.maximum(published, views.published)
-            if not position:
-                partial |= (views.reached < ends) | (views.begun > slots.begins)
-        return replace(slots, partial=partial).figures(
-            values=values,
-            half_widths=half_widths_around(bounds, moved),
-            known=known,
-            status=np.where(final & ~partial, FINAL, PROVISIONAL),
-            published=self.description.ticks.starts_of(self.first_tick + published),
-        )
-
-    def _from_totals(self, slots: Slots) -> Figures:
-        """Differences of two running totals; noise that is in both cancels."""
-        mechanism, delay = self.description.mechanism, self._delay
-        begins, ends = (
-            np.where(each > 0, each + delay, 0) for each in (slots.begins, slots.reached)
-        )
-        wanted = np.unique(np.concatenate([begins[begins > 0], ends[ends > 0]]))
-        parts = np.split(wanted, np.flatnonzero(np.diff(wanted) > _GAP) + 1)
-        spans = [(int(part[0]) - 1, int(part[-1])) for part in parts if len(part)]
-        steps, totals, widths = self._read(0, 0, spans)
-        steps, widths = np.append(0, steps), np.append(0, widths)
-        totals = np.concatenate([np.zeros((1, self._width), dtype=np.int64), totals])
-        low, high = np.searchsorted(steps, begins), np.searchsorted(steps, ends)
-        # of keys declared inside of a slot nothing cancels
-        late = np.where(begins > 0, widths[high] - widths[low], 0)
-        starts = begins, np.zeros_like(begins)
-        if self.summed:
-            copies = np.stack([widths[high] - late, late], axis=1)
-            pairs = np.stack(starts, axis=1), np.stack((ends, ends), axis=1)
-            around = mechanism.half_widths(*pairs, beta=self.beta, copies=copies)[:, np.newaxis]
-            known = widths[high][:, np.newaxis] > 0
-        else:
-            keys = np.arange(self._width)
-            known = keys < widths[high][:, np.newaxis]
-            each, whole = (mechanism.half_widths(start, ends, beta=self.beta) for start in starts)
-            is_late = keys >= (widths[high] - late)[:, np.newaxis]
-            around = np.where(is_late, whole[:, np.newaxis], each[:, np.newaxis])
-        return slots.figures(
-            values=np.where(known, totals[high] - totals[low], 0),
-            half_widths=np.where(known, around, 0),
-            known=known,
-            status=np.where(slots.partial, PROVISIONAL, FINAL),
-            published=self.description.ticks.starts_of(self.first_tick + ends),
-        )
-
     def removed(self) -> RemovedError:
         """The error for a question about what was removed."""
         shown = self.description.ticks.shown(self.first_tick + self._earliest())
@@ -778,6 +747,12 @@ class _Fetched:
         if not np.isin(ends, known).all():
             raise _incomplete()
         return values[np.searchsorted(known, ends)]
+
+
+@lru_cache(maxsize=256)
+def _up_to(mechanism: Blocks, level: int) -> Blocks:
+    """The same without larger levels."""
+    return Blocks(*mechanism.levels[: level + 1])
 
 
 def first_per(description: Description) -> str:

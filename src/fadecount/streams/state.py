@@ -26,7 +26,7 @@ from fadecount.errors import StoreError
 from fadecount.mechanisms import Blocks
 from fadecount.noise import NoiseSource, Ratchet
 from fadecount.streams.database import Database
-from fadecount.streams.embargo import Machine, largest_count, next_public_tick
+from fadecount.streams.embargo import Machine, next_public_tick
 from fadecount.streams.seal import Seal
 from fadecount.streams.status import Status, read_keys, read_status
 
@@ -37,8 +37,6 @@ NOISE, CHILDREN = 4, 5
 """Kinds in ``ratchets``: the noise of the open block of a level; that of its children to come."""
 Name = tuple[int, int]
 """Kind and number."""
-_HEAD = 24
-"""The bytes of an open block before its counts: start, end, and whether it is void."""
 _TABLES = dict.fromkeys((TOTAL, TAIL, DELAYED, OPEN), "state") | dict.fromkeys(
     (NOISE, CHILDREN), "ratchets"
 )
@@ -53,20 +51,19 @@ class Changes:
 
 
 class StoredState:
-    """The parts of one stream as they are stored: their bytes (to see what changes) and digests (to
-    see damage)."""
+    """The parts of one stream as they are stored: what was written last (to see what changes) and
+    digests (to see damage)."""
 
     def __init__(self, database: Database, seal: Seal, status: Status) -> None:
         self._database, self._seal = database, seal
-        self._uid, self._stream, self._ticks = status.uid, status.id, status.description.ticks
+        self._uid, self._stream = status.uid, status.id
         self._bodies: dict[Name, bytes] = {}
         self._digests: dict[Name, bytes] = {}
+        self._written: dict[int, tuple[list[int], object]] = {}
+        """Of each level: start, end and void, and the noise, of the block that is stored."""
         self.keys: tuple[str, ...] = ()
         self._fixed: tuple[object, object, str] = (None, None, "")
         """The description, the keys, and the digest of both."""
-        self._heads: dict[int, tuple[int, int, int]] = {}
-        self._noises: dict[int, list[NDArray[np.int64]] | None] = {}
-        """Of each level: start, end and void, and the noise, of the block that is stored."""
         self.next_public: int | None = None
         """The end of the tick with which the next figure under embargo becomes public."""
 
@@ -107,8 +104,6 @@ class StoredState:
         return sealed
 
     def _parts(self, status: Status) -> Parts:
-        for name, body in self._bodies.items():  # keys that were declared since
-            self._bodies[name] = body + bytes(8 * status.width - len(body))
         rows = {name: _numbers(body) for name, body in self._bodies.items()}
         numbers = {
             kind: sorted(number for of, number in rows if of == kind) for kind in (TAIL, DELAYED)
@@ -126,10 +121,10 @@ class StoredState:
         blocks = {}
         for kind, level in sorted(self._bodies):
             if kind == OPEN:
-                body = self._bodies[kind, level]
-                start, end, void = _numbers(body[:_HEAD]).tolist()
-                count = _unpacked(body[_HEAD:], self._high(start, end))
-                blocks[level] = OpenBlock(start=start, end=end, void=bool(void), count=count)
+                start, end, void, *_ = body = _numbers(self._bodies[kind, level])
+                blocks[level] = OpenBlock(
+                    start=int(start), end=int(end), void=bool(void), count=body[3:].copy()
+                )
         calendar = status.calendar or mechanism.calendar
         maker = FigureMaker(
             mechanism, calendar, status.width, source, time=status.steps, open_blocks=blocks
@@ -143,7 +138,7 @@ class StoredState:
                     continue
                 if (NOISE, level) in self._bodies:  # none for a child of a void block
                     shape = len(mechanism.levels[level].stages), block.width
-                    block.noise = list(_noise(self._bodies[NOISE, level], shape))
+                    block.noise = list(_numbers(self._bodies[NOISE, level]).reshape(shape))
                 if mechanism.levels[level].tied:
                     block.children = maker.saved_children(
                         level, self._bodies.get((CHILDREN, level))
@@ -186,7 +181,7 @@ class StoredState:
         rows |= {(TAIL, level): tail for level, tail in enumerate(parts.tails)}
         rows |= {(DELAYED, parts.time - age): row for age, row in enumerate(parts.delayed[::-1])}
         for name, row in rows.items():
-            body = row.astype("<i8", copy=False).tobytes()
+            body = _bytes(row)
             yield name, body if name == (TOTAL, 0) or self._bodies.get(name) != body else None
             self._bodies[name] = body
 
@@ -194,32 +189,18 @@ class StoredState:
         """Arrays of 10^5 keys are not compared: what was touched is known, and the noise of a block
         stays the same list while the block is open."""
         for level, block in maker.open.items():
-            head, noise = (block.start, block.end, int(block.void)), block.noise
-            same = level not in maker.touched and self._heads.get(level) == head
-            yield (OPEN, level), None if same else self._open_body(*head, block.count)
-            if noise is not None:
-                same = self._noises.get(level) is noise
-                yield (NOISE, level), None if same else _noise_body(np.concatenate(noise))
+            head = [block.start, block.end, int(block.void)]
+            before, noise = self._written.get(level, ([], None))
+            same = level not in maker.touched and before == head
+            yield (OPEN, level), None if same else _bytes(np.concatenate([head, block.count]))
+            if block.noise is not None:
+                same = block.noise is noise
+                yield (NOISE, level), None if same else _bytes(np.concatenate(block.noise))
             if isinstance(block.children, Ratchet):
-                state = block.children.state
-                yield (
-                    (CHILDREN, level),
-                    None if self._bodies.get((CHILDREN, level)) == state else state,
-                )
-                self._bodies[CHILDREN, level] = state
-            self._heads[level], self._noises[level] = head, noise
-
-    def _open_body(self, start: int, end: int, void: int, count: NDArray[np.int64]) -> bytes:
-        """Start, end, void and the counts of an open block: the lower 4 bytes of all counts, then
-        the upper parts of all. Its size depends on their number alone."""
-        head, upper = np.array([start, end, void], dtype="<i8"), (count >> 32)
-        parts = head, count.astype("<u4"), upper.astype(self._high(start, end))
-        return b"".join(part.tobytes() for part in parts)
-
-    def _high(self, start: int, end: int) -> str:
-        """The type of the upper parts of counts of a block: one byte where that is always
-        enough."""
-        return "<u1" if (end - start) * largest_count(self._ticks) < 1 << 40 else "<u4"
+                name, state = (CHILDREN, level), block.children.state
+                yield name, None if self._bodies.get(name) == state else state
+                self._bodies[name] = state
+            self._written[level] = head, block.noise
 
     def save(self, machine: Machine) -> None:
         """Write what changed; see :meth:`changes`."""
@@ -228,13 +209,17 @@ class StoredState:
     def sign(self, name: str) -> Status:
         """Write the digest of the stream's status, of ``keys`` and of the parts, as they are now,
         and return the status."""
-        status = replace(read_status(self._database, name), ahead=self.ahead)
-        digest = self.digest(status)
+        status = self.signed(read_status(self._database, name))
         self._database.change(
             "UPDATE streams SET digest = ?, ahead = ? WHERE id = ?",
-            (digest, status.ahead, status.id),
+            (status.digest, status.ahead, status.id),
         )
-        return replace(status, digest=digest)
+        return status
+
+    def signed(self, status: Status) -> Status:
+        """The status with the digests of what is stored now."""
+        status = replace(status, ahead=self.ahead)
+        return replace(status, digest=self.digest(status))
 
     def digest(self, status: Status) -> bytes:
         """One digest of what the stream is, its status, its keys and every part in ``state``; of
@@ -284,22 +269,8 @@ def write_state(database: Database, changes: Sequence[Changes]) -> None:
         )
 
 
-def _unpacked(body: bytes, high: str) -> NDArray[np.int64]:
-    """The counts of an open block."""
-    width = len(body) // (4 + int(high[-1]))
-    lower = np.frombuffer(body, dtype="<u4", count=width).astype(np.int64)
-    return lower + (np.frombuffer(body, dtype=high, offset=4 * width).astype(np.int64) << 32)
-
-
-def _noise_body(noise: NDArray[np.int64]) -> bytes:
-    """Noise in 4 bytes each, if none is much larger than noise is."""
-    fits = max(int(noise.max(initial=0)), -int(noise.min(initial=0))) < 1 << 31
-    return noise.astype("<i4" if fits else "<i8").tobytes()
-
-
-def _noise(body: bytes, shape: tuple[int, int]) -> NDArray[np.int64]:
-    size = len(body) // (shape[0] * shape[1]) if shape[1] else 8
-    return np.frombuffer(body, dtype=f"<i{size}").astype(np.int64).reshape(shape)
+def _bytes(numbers: NDArray[np.int64]) -> bytes:
+    return numbers.astype("<i8", copy=False).tobytes()
 
 
 def _numbers(body: bytes) -> NDArray[np.int64]:

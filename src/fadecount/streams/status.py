@@ -14,8 +14,7 @@ from fadecount.mechanisms import Blocks, Mechanism
 from fadecount.streams.calendar import BlockCalendar, Midnights, calendar_of
 from fadecount.streams.database import Database, placeholders
 from fadecount.streams.description import Description
-from fadecount.streams.forks import Forks, StreamLoss
-from fadecount.streams.groups import GroupLoss, Member
+from fadecount.streams.loss import Forks, GroupLoss, Member, StreamLoss
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -27,8 +27,8 @@ from fadecount.streams.fence import (
     recover,
     require_outside,
 )
-from fadecount.streams.groups import Group, Member
 from fadecount.streams.inputs import Intake, new_secret
+from fadecount.streams.loss import Group, Member
 from fadecount.streams.reader import Reader
 from fadecount.streams.retention import NEEDS_UPKEEP, NEVER, keep_up
 from fadecount.streams.seal import Plain, Seal, reseal
@@ -109,7 +109,7 @@ class Store:
         name, group = description.name, description.group
         # another process may be creating the same one, or another one of the same group
         locks = [f"create {name}"] + ([] if group is None else [f"create in group {group.name}"])
-        with self._database.locked(locks, _CREATION_SECONDS):
+        with self._database.locked(locks, _CREATION_SECONDS), self._database.transaction():
             self._create(self.in_group(description), names, start_tick, retain_seconds)
         return self.open(name)
 
@@ -134,67 +134,64 @@ class Store:
                 bound = f"{known}, as for the other streams of group {wanted.name!r}"
                 raise bad_parameter(what, given, bound, "or choose another group")
         new = Member(
-            name=name,
-            loss=description.loss(),
-            tick_seconds=description.ticks.tick_seconds,
+            name=name, loss=description.loss(), tick_seconds=description.ticks.tick_seconds
         )
         if all(member.name != name for member in before.members):
             replace(before, members=(*before.members, new)).require_promise()
         return replace(description, group=before.group)
 
     def _create(
-        self,
-        description: Description,
-        names: Sequence[str],
-        start_tick: int,
-        retain: int | None,
+        self, description: Description, names: Sequence[str], start_tick: int, retain: int | None
     ) -> None:
         context, database, name = self._context, self._database, description.name
-        with database.transaction():
-            if database.query("SELECT 1 FROM streams WHERE name = ?", (name,)):
-                remedy = "open the stream that exists, or choose another name"
-                raise bad_parameter("stream name", name, "new in this store", remedy)
-            if database.query("SELECT 1 FROM deleted WHERE name = ?", (name,)):
-                remedy = "what was released under it cannot be taken back; choose another name"
-                raise bad_parameter("stream name", name, "never used in this store", remedy)
-            claim(context, self._uid, name)
-            uid = f"{self._uid}-{unpredictable(8).hex()}"
-            row = {
-                "name": name,
-                "uid": uid,
-                "description": description.to_json(),
-                "group_name": None if description.group is None else description.group.name,
-                "first_tick": start_tick,
-                "last_tick": start_tick - 1,
-                "published_tick": start_tick - 1,
-                "width": len(names),
-                "commit_id": unpredictable(16).hex(),
-                "forks": "[]",
-                "secret": new_secret(context.seal, uid),
-                "digest": b"",
-                "ahead": b"",
-                "voids": "[]",
-                "retain_seconds": retain,
-                "kept": "[]",
-                "upkeep_tick": NEVER,
-            }
-            database.change(
-                f"INSERT INTO streams ({', '.join(row)}) VALUES ({placeholders(list(row))})",  # noqa: S608
-                list(row.values()),
-            )
-            status = read_status(database, name)
-            if names:
-                write_keys(database, status.id, 0, names)
-            state = StoredState(database, context.seal, status)
-            state.save(new_machine(description.mechanism, len(names)))
-            state.keys = tuple(names)
-            state.sign(name)
-            group = {} if description.group is None else {"group": description.group.name}
-            context.audit_log.record(Act.STREAM_CREATED, name, keys=len(names), **group)
-            # before the commit: a stream without a mark has lost it
-            context.fence.move(uid, None, mark_of(status, database.places))
-            # again: of two new stores at one place, one sees the other's mark
-            claim(context, self._uid, name)
+        for table, bound, remedy in (
+            ("streams", "new in this store", "open the stream that exists, or choose another name"),
+            (
+                "deleted",
+                "never used in this store",
+                "what was released under it cannot be taken back; choose another name",
+            ),
+        ):
+            if database.query(f"SELECT 1 FROM {table} WHERE name = ?", (name,)):  # noqa: S608
+                raise bad_parameter("stream name", name, bound, remedy)
+        claim(context, self._uid, name)
+        uid = f"{self._uid}-{unpredictable(8).hex()}"
+        row = {
+            "name": name,
+            "uid": uid,
+            "description": description.to_json(),
+            "group_name": None if description.group is None else description.group.name,
+            "first_tick": start_tick,
+            "last_tick": start_tick - 1,
+            "published_tick": start_tick - 1,
+            "width": len(names),
+            "commit_id": unpredictable(16).hex(),
+            "forks": "[]",
+            "secret": new_secret(context.seal, uid),
+            "digest": b"",
+            "ahead": b"",
+            "voids": "[]",
+            "retain_seconds": retain,
+            "kept": "[]",
+            "upkeep_tick": NEVER,
+        }
+        database.change(
+            f"INSERT INTO streams ({', '.join(row)}) VALUES ({placeholders(list(row))})",  # noqa: S608
+            list(row.values()),
+        )
+        status = read_status(database, name)
+        if names:
+            write_keys(database, status.id, 0, names)
+        state = StoredState(database, context.seal, status)
+        state.save(new_machine(description.mechanism, len(names)))
+        state.keys = tuple(names)
+        state.sign(name)
+        group = {} if description.group is None else {"group": description.group.name}
+        context.audit_log.record(Act.STREAM_CREATED, name, keys=len(names), **group)
+        # before the commit: a stream without a mark has lost it
+        context.fence.move(uid, None, mark_of(status, database.places))
+        # again: of two new stores at one place, one sees the other's mark
+        claim(context, self._uid, name)
 
     def open(self, name: str) -> Stream:
         """A stream for writing. Refused while another process writes to it, and if the fence
@@ -275,7 +272,21 @@ class Store:
             )
             return self.create(description, keys=names, start_tick=start_tick)
         described = read_status(self._database, name).description
-        _check_same(described, tick, mechanism, unit, group, hidden)
+        if group is not None and not group.promise and described.group is not None:
+            group = replace(group, promise=described.group.promise)
+        # its losses would not be the stated ones
+        for what, given, own, text in (
+            ("tick", tick, described.ticks, f" ({described.ticks.text})"),
+            ("protected unit", unit, described.unit, f" ({described.unit.text})"),
+            ("mechanism", mechanism or described.mechanism, described.mechanism, ""),
+            ("group", group or described.group, described.group, ""),
+            ("discovery", hidden or described.hidden, described.hidden, ""),
+        ):
+            if given != own:
+                raise ParameterError(
+                    f"{what} of stream {name!r} is fixed{text}, got another one; leave it out, or"
+                    " choose another name"
+                )
         stream = self.open(name)
         known = stream.keys
         if names[: len(known)] != known:
@@ -385,42 +396,6 @@ def check_retention(description: Description, seconds: int | None) -> None:
             maximum=1 << 40,
             remedy=remedy,
         )
-
-
-def _check_same(
-    description: Description,
-    tick: Ticks,
-    mechanism: Mechanism | None,
-    unit: Unit,
-    group: Group | None,
-    hidden: HiddenKeys | None,
-) -> None:
-    """Refuse arguments that differ from what the stream was created with: its losses would not be
-    the stated ones."""
-    name, known = description.name, description.group
-    for what, given, own in (
-        ("tick", _in_words(tick), _in_words(description.ticks)),
-        ("protected unit", unit.text, description.unit.text),
-    ):
-        if given != own:
-            bound = f"{own}, as stream {name!r} was created"
-            raise bad_parameter(what, given, bound, "or choose another name")
-    # the group with or without its promise
-    groups = (None,) if known is None else (None, known, Group(name=known.name))
-    for what, same in (
-        ("mechanism", mechanism in (None, description.mechanism)),
-        ("group", group in groups),
-        ("discovery", hidden in (None, description.hidden)),
-    ):
-        if not same:
-            raise ParameterError(
-                f"{what} of stream {name!r} is fixed, got another one; leave it out, or choose"
-                " another name"
-            )
-
-
-def _in_words(ticks: Ticks) -> str:
-    return f"{ticks.tick_seconds} s in {ticks.zone}"
 
 
 class SQLiteStore(Store):

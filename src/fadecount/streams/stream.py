@@ -19,7 +19,6 @@ from fadecount.counters.state import widened
 from fadecount.errors import AlreadyReleasedError, ClockError, FenceError, InputError, StoreError
 from fadecount.noise import NoiseSource, unpredictable
 from fadecount.streams.audit_log import Act, AuditLog
-from fadecount.streams.clock import ClockState, read_clock
 from fadecount.streams.database import Checkpoints, Database
 from fadecount.streams.description import checked_keys
 from fadecount.streams.discovery import Counts
@@ -39,16 +38,16 @@ from fadecount.streams.figures import CELLS, Closed, FigureRows, write_figures
 from fadecount.streams.inputs import (
     Intake,
     Noted,
-    batches_are_due,
     destroy_block_keys,
-    forget_batches,
-    forget_persons,
+    drop_old_rows,
+    leaves_old_rows,
     persons_noted,
     take_inputs,
 )
 from fadecount.streams.seal import Seal
 from fadecount.streams.state import StoredState, lacks_noise, write_state
 from fadecount.streams.status import Status, lock_streams, write_keys, write_statuses
+from fadecount.streams.ticks import ClockState, read_clock
 
 LARGEST_GAP = 50_000_000
 """The most empty ticks that are closed in one call; a wider gap is treated as a wrong clock."""
@@ -105,14 +104,14 @@ class Stream(Intake):
         """Declare more keys, all or none of them. They begin at zero, with noise of the same law as
         the others; in a stream of blocks with the next block of each level. What was hidden of them
         in the open day is destroyed: no event counts both ways."""
-        context = self._context
+        context, database = self._context, self._context.database
         with self._changing() as (machine, state):
             new = checked_keys(names, frozenset(state.keys))
-            status, known = self._status, len(state.keys)
+            status, known, keys = self._status, len(state.keys), (*state.keys, *new)
             mechanism, name = status.description.mechanism, status.description.name
-            with context.database.transaction():
+            with database.transaction():
                 self._check_unchanged(status)
-                write_keys(context.database, status.id, known, new, status.steps)
+                write_keys(database, status.id, known, new, status.steps)
                 if status.description.hidden is not None:
                     self._join_hidden(status.description.block_of(status.last_tick + 1), new)
                 if isinstance(machine, FigureMaker):
@@ -121,16 +120,14 @@ class Stream(Intake):
                     parts = widened(mechanism, parts_of(machine), len(new), context.noise)
                     machine = counter_of(mechanism, parts, context.noise)
                 state.save(machine)
-                state.keys = (*state.keys, *new)
-                keys = len(state.keys)
-                context.database.change(
-                    "UPDATE streams SET width = ? WHERE id = ?", (keys, status.id)
-                )
+                state.keys = keys
+                sql = "UPDATE streams SET width = ? WHERE id = ?"
+                database.change(sql, (len(keys), status.id))
                 status = state.sign(name)
                 context.checkpoint("declare written")
-                context.audit_log.record(Act.KEYS_DECLARED, name, new_keys=len(new), keys=keys)
+                context.audit_log.record(Act.KEYS_DECLARED, name, new_keys=len(new), keys=len(keys))
             self._loaded, self._status = (machine, state), status
-            self.positions = {key: at for at, key in enumerate(state.keys)}
+            self.positions = {key: at for at, key in enumerate(keys)}
 
     def close_through(self, tick: int) -> list[Closed]:
         """Close the open tick and every later one up to ``tick``, and return their releases."""
@@ -140,7 +137,7 @@ class Stream(Intake):
     def close_due(self, now: float) -> list[Closed]:
         """Close the ticks that are over at ``now`` (Unix seconds), also those missed in a downtime,
         and return their releases. A clock that is far off closes nothing and raises a
-        ``ClockError``: see :func:`~fadecount.streams.clock.read_clock`."""
+        ``ClockError``: see :func:`~fadecount.streams.ticks.read_clock`."""
         reading = read_clock(self.description.ticks, self.open_tick, now)
         if reading.state is not ClockState.FINE:
             raise ClockError(reading.text)
@@ -220,29 +217,18 @@ class Stream(Intake):
     def leaves_old_rows(self, closed: Closed) -> bool:
         """Whether there may be something for :meth:`drop_old_rows`, after these ticks were
         closed."""
-        description, ticks = self.description, range(closed.first_tick, closed.last_tick + 1)
-        return description.unit.of == "person" or batches_are_due(
-            ticks, description.ticks.tick_seconds
-        )
+        return leaves_old_rows(self.description, range(closed.first_tick, closed.last_tick + 1))
 
     def drop_old_rows(self) -> bool:
         """Drop some of what is not needed since ticks are closed: persons, and ids of old batches.
         Whether there may be more."""
-        database, status, unit = self._context.database, self._status, self.description.unit
-        block = self.description.block_of(status.last_tick + 1)
-        if unit.of == "person" and forget_persons(database, status.id, block):
-            return True
-        return forget_batches(
-            database, status.id, status.last_tick, self.description.ticks.tick_seconds
-        )
+        return drop_old_rows(self._context.database, self._status)
 
     def _after(self, first: int, count: int) -> Status:
         """The status once the ticks from ``first`` on are closed, without its digest."""
         status = self._status
         if first != status.last_tick + 1:
-            raise AlreadyReleasedError(
-                f"stream {status.description.name!r} has moved on; close its open tick only"
-            )
+            raise _moved_on(status)
         calendar = status.calendar
         return replace(
             status,
@@ -298,6 +284,12 @@ class Stream(Intake):
             return state.sign(self._name)
 
 
+def _moved_on(status: Status) -> AlreadyReleasedError:
+    return AlreadyReleasedError(
+        f"stream {status.description.name!r} has moved on; close its open tick only"
+    )
+
+
 def _changed(status: Status) -> StoreError:
     return StoreError(
         f"stream {status.description.name!r} was changed through another object; try again"
@@ -314,16 +306,11 @@ def close_together(wanted: Sequence[tuple[Stream, int]]) -> list[Closed | FenceE
     """
     closings = []
     for stream, tick in wanted:
-        begin = stream.open_tick
+        begin, width = stream.open_tick, stream.status.width
         if tick < begin:
-            raise AlreadyReleasedError(
-                f"stream {stream.description.name!r} has moved on; close its open tick only"
-            )
-        closings.append(
-            _Closing(
-                stream, begin, np.zeros((tick - begin + 1, stream.status.width), dtype=np.int64)
-            )
-        )
+            raise _moved_on(stream.status)
+        rows = np.zeros((tick - begin + 1, width), dtype=np.int64)
+        closings.append(_Closing(stream, begin, rows))
     return _close_together(closings)
 
 
@@ -344,27 +331,26 @@ def _close_together(closings: Sequence[_Closing]) -> list[Closed | FenceError]:
     """The transaction of a tick, for some streams of one store: draw, store, commit; then move the
     fence; then publish."""
     context = closings[0].stream._context
-    checkpoint = context.checkpoint
+    results: list[Closed | FenceError] = []
     with ExitStack() as changes:
         loaded = [changes.enter_context(each.stream._changing()) for each in closings]
-        checkpoint("before close")
+        before = [each.stream._status for each in closings]
+        context.checkpoint("before close")
         with context.database.transaction():
-            written = _draw_and_store(context, closings, loaded)
-            checkpoint("before commit")
-        checkpoint("committed")
-        committed = [
-            (after, each.stream._status.commit_id)
-            for (after, _), each in zip(written, closings, strict=True)
-        ]
+            after, closed = _draw_and_store(context, closings, before, loaded)
+            context.checkpoint("before commit")
+        context.checkpoint("committed")
+        committed = [(new, old.commit_id) for new, old in zip(after, before, strict=True)]
         outcomes = publish(context, committed)
-        for each, outcome in zip(closings, outcomes, strict=True):
-            if not isinstance(outcome, FenceError):
+        for each, released, outcome in zip(closings, closed, outcomes, strict=True):
+            if isinstance(outcome, FenceError):
+                results.append(outcome)
+            else:
                 each.stream._status = outcome
-    results: list[Closed | FenceError] = []
-    for each, (_, closed), outcome in zip(closings, written, outcomes, strict=True):
-        if isinstance(outcome, FenceError):
+                results.append(released)
+    for each, result in zip(closings, results, strict=True):
+        if isinstance(result, FenceError):
             each.stream._loaded = None
-        results.append(outcome if isinstance(outcome, FenceError) else closed)
     context.database.scrub()
     return results
 
@@ -372,80 +358,75 @@ def _close_together(closings: Sequence[_Closing]) -> list[Closed | FenceError]:
 def _draw_and_store(
     context: Context,
     closings: Sequence[_Closing],
+    before: Sequence[Status],
     loaded: Sequence[tuple[Machine, StoredState]],
-) -> list[tuple[Status, Closed]]:
+) -> tuple[list[Status], list[Closed]]:
     """Inside a transaction: take the inputs, draw noise, write state, figures and status.
 
     A few statements for all streams together. They are in the order of the streams' numbers, in
     which accepting locks rows too.
     """
     database, checkpoint = context.database, context.checkpoint
-    before = [each.stream._status for each in closings]
     after = [each.stream._after(each.first, len(each.rows)) for each in closings]
     lock_streams(database, [status.id for status in before])
-    for each, status in zip(closings, before, strict=True):
-        described = status.description
-        before_ticks, after_ticks = (
-            described.block_of(tick) for tick in (each.first, each.first + len(each.rows))
-        )
-        with_persons = each.noted is not None and described.unit.of == "person"
-        if with_persons and each.noted != persons_noted(database, status.id, before_ticks):
-            raise InputError(
-                "source must be alone while it feeds this tick, but other events of persons"
-                " arrived; run it again"
-            )
-        if described.unit.per != "tick" and before_ticks != after_ticks:
-            destroy_block_keys(database, status.id, after_ticks)
-        elif each.persons:
-            each.stream.note_persons(after_ticks, each.persons)
+    for each in closings:
+        _check_persons(database, each)
     taken = take_inputs(database, context.seal, before)
     checkpoint("inputs taken")
-    closed, changes = [], []
+    closed, changes, figures = [], [], []
     for each, status, (machine, state) in zip(closings, after, loaded, strict=True):
-        counts = taken[status.id][np.newaxis]
+        first, counts = each.first, taken[status.id][np.newaxis]
         add_up(counts, slice(1), each.rows[:1])
         if len(each.rows) > 1:
             counts = np.concatenate([counts, each.rows[1:]])
-        found = _key_figures(context, each, status)
-        figures = _figures(context, machine, state, status, each.first, counts, found)
-        last = each.first + len(each.rows) - 1
-        closed.append(Closed(first_tick=each.first, last_tick=last, figures=figures))
+        public = _figures(context, each, machine, state, status, counts)
+        figures += [(status.id, rows) for rows in public]
+        closed.append(Closed(first_tick=first, last_tick=status.last_tick, figures=public))
         checkpoint("noise drawn")
     for at, (machine, state) in enumerate(loaded):
         changes.append(state.changes(machine))
-        after[at] = replace(after[at], ahead=state.ahead)
-        after[at] = replace(after[at], digest=state.digest(after[at]))
+        after[at] = state.signed(after[at])
     write_state(database, changes)
     checkpoint("state written")
     if write_statuses(database, zip(before, after, strict=True)) != len(closings):
         raise _changed(before[0])
-    write_figures(
-        database,
-        [
-            (status.id, figure)
-            for status, each in zip(before, closed, strict=True)
-            for figure in each.figures
-        ],
-    )
+    write_figures(database, figures)
     checkpoint("figures written")
-    return list(zip(after, closed, strict=True))
+    return after, closed
+
+
+def _check_persons(database: Database, closing: _Closing) -> None:
+    """Refuse counts of persons of whom more was accepted since; note the persons of a day that
+    stays open, and destroy the keys of days that end."""
+    stream, described = closing.stream, closing.stream.description
+    first, end = (
+        described.block_of(tick) for tick in (closing.first, closing.first + len(closing.rows))
+    )
+    noted, number = closing.noted, stream._status.id
+    if noted is not None and noted != persons_noted(database, number, first):
+        raise InputError(
+            "source must be alone while it feeds this tick, but other events of persons"
+            " arrived; run it again"
+        )
+    if described.unit.per != "tick" and first != end:
+        destroy_block_keys(database, number, end)
+    elif closing.persons:
+        stream.note_persons(end, closing.persons)
 
 
 def _figures(
     context: Context,
+    closing: _Closing,
     machine: Machine,
     state: StoredState,
     after: Status,
-    first: int,
     counts: NDArray[np.int64],
-    found: Sequence[Dated],
 ) -> tuple[FigureRows, ...]:
-    """Count the ticks from ``first`` on. Returns the figures that become public with them: of
-    blocks that end now, of hidden keys that were ``found``, and from the embargo. Those that are
-    not public yet are stored under embargo."""
-    database, end = context.database, first + len(counts)
-    made = count_ticks(machine, counts, first, after.description.ticks, after.calendar)
-    made += found
+    """Count the ticks. Returns the figures that become public with them: of blocks that end now, of
+    hidden keys, and from the embargo. Those that are not public yet are stored under embargo."""
+    database, end = context.database, after.last_tick + 1
+    made = _key_figures(context, closing, after)
+    made += count_ticks(machine, counts, closing.first, after.description.ticks, after.calendar)
     due = state.next_public is not None and state.next_public <= end
     taken = take_public(database, context.seal, after, end) if due else []
     later = [each for each in made if each[0] > end]

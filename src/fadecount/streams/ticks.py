@@ -1,30 +1,39 @@
-"""Ticks: slots of time, numbered from the beginning of 1970.
+"""Ticks: slots of time, numbered from the beginning of 1970. Slots of the calendar: hours, days,
+weeks, months. And which ticks are over, by a clock that may be wrong.
 
 A tick of ``tick_seconds`` has the number ``floor(unix_seconds / tick_seconds)``: it begins at a
 multiple of its length in UTC, whatever the time zone. Only ticks of whole days look at the zone:
 they begin at local midnight, and their number is the number of local days since 1970-01-01 divided
 by their length in days, rounded down. So a day has 23 or 25 hours when clocks change, and is one
 tick all the same.
+
+One policy for every tick length: a closed tick cannot be opened again, so a wrong
+clock must not close any. A clock that is ahead looks like downtime. The longer the gap, the less
+likely it is downtime. So up to a limit, missed ticks are closed. Beyond the limit the stream stops
+releasing until the clock is right again, or until the operator confirms the clock
+(:meth:`Stream.catch_up`).
 """
 
 from __future__ import annotations
 
+import re
 from dataclasses import dataclass, field
 from datetime import UTC, date, datetime, timedelta
+from enum import StrEnum
 from functools import lru_cache
+from typing import Any
 from zoneinfo import ZoneInfo
 
 import numpy as np
 from numpy.typing import NDArray
 
 from fadecount.checks import require_integer
-from fadecount.durations import BlockLength
+from fadecount.durations import UNITS
 from fadecount.errors import bad_parameter
 
+Numbers = NDArray[np.int64]
 DAY = 86400
 _QUARTER = 900
-_IN_A_DAY = 1 << 17
-"""More than the parts of a day that there can be."""
 _EPOCH, _EPOCH_TIME = date(1970, 1, 1), datetime(1970, 1, 1, tzinfo=UTC)
 EARLIEST, LATEST = -62_000_000_000, 253_000_000_000
 """Unix seconds that have a calendar date here: the years 6 to 9987."""
@@ -55,6 +64,11 @@ class Ticks:
         object.__setattr__(
             self, "_local", zone if seconds % DAY == 0 and self.zone != "UTC" else None
         )
+
+    @property
+    def text(self) -> str:
+        """The calendar in words."""
+        return f"{self.tick_seconds} s in {self.zone}"
 
     def at(self, unix_seconds: float) -> int:
         """The tick that contains a time."""
@@ -98,33 +112,6 @@ class Ticks:
             return tick * self.tick_seconds
         day = _EPOCH + timedelta(days=tick * (self.tick_seconds // DAY))
         return int(datetime(day.year, day.month, day.day, tzinfo=self._local).timestamp())
-
-    def slots_of(self, ticks: NDArray[np.int64], length: BlockLength) -> NDArray[np.int64]:
-        """The numbers of the calendar slots in which ticks begin: parts of a local day (counted
-        from midnight), days or months. Later slots have larger numbers."""
-        begins, calendar = self.starts_of(ticks), Ticks(tick_seconds=DAY, zone=self.zone)
-        days = calendar.of(begins)
-        if length.months:
-            months = days.astype("datetime64[D]").astype("datetime64[M]").astype(np.int64)
-            return months // length.months
-        if length.seconds == DAY:
-            return days
-        return days * _IN_A_DAY + (begins - calendar.starts_of(days)) // length.seconds
-
-    def in_slot(self, number: int, length: BlockLength) -> range:
-        """The ticks that begin in the slot of that number."""
-        days = Ticks(tick_seconds=DAY, zone=self.zone)
-        if length.months:
-            months = (number * length.months, (number + 1) * length.months)
-            dates = (date(1970 + month // 12, month % 12 + 1, 1) for month in months)
-            begin, end = (days.start_seconds((each - _EPOCH).days) for each in dates)
-        else:
-            day, inside = (number, 0) if length.seconds == DAY else divmod(number, _IN_A_DAY)
-            begin, end = (days.start_seconds(each) for each in (day, day + 1))
-            if length.seconds < DAY:
-                begin += inside * length.seconds
-                end = min(end, begin + length.seconds)
-        return range(self.first_from(begin), self.first_from(end))
 
     def start(self, tick: int) -> datetime:
         """When a tick begins, in UTC."""
@@ -186,3 +173,205 @@ def _zone(name: str) -> ZoneInfo:
         raise bad_parameter(
             "zone", name, "a time zone of the IANA database", "such as UTC or Europe/Zurich"
         ) from None
+
+
+# Slots of the calendar
+# ------------------------------------------------------------------------------------------------
+LARGEST_WINDOWS = 50_000_000
+_PER = re.compile(r"\s*([1-9]\d{0,5})\s*(mo|[smhdwy])\s*")
+_MONTHS = {"mo": 1, "y": 12}
+_MONDAY = 3
+"""Weeks begin on Monday; the first one of all, on 1969-12-29."""
+_IN_A_DAY = 1 << 17
+"""More than the parts of a day that there can be."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class WindowCalendar:
+    """Where slots begin: ``per`` is a number and a unit (``15m``, ``1h``, ``1d``, ``1w``, ``1mo``,
+    ``1y``).
+
+    Days begin at midnight in ``zone``, weeks on Monday, months and years on their first day; so a
+    day may have 23 or 25 hours. Parts of a day are counted from midnight.
+
+    >>> days = WindowCalendar(per="1d", zone="Europe/Berlin")
+    >>> (np.diff(days.edges(1_774_652_400, 1_774_900_000)) // 3600).tolist()
+    [24, 23, 24]
+    """
+
+    per: str
+    zone: str = "UTC"
+
+    def __post_init__(self) -> None:
+        if _PER.fullmatch(self.per) is None or (
+            self._seconds and DAY % self._seconds and self._seconds % DAY
+        ):
+            bound = "a part of a day, or a number of days, weeks, months or years"
+            raise bad_parameter("per", self.per, bound, "such as 15m, 1h, 1d or 1mo")
+        self.edges(0, 1)  # a slot that Python's calendar cannot hold is refused now
+
+    @property
+    def _parts(self) -> tuple[int, str]:
+        found = _PER.fullmatch(self.per)
+        assert found is not None
+        return int(found[1]), found[2]
+
+    @property
+    def _seconds(self) -> int:
+        """The nominal length; 0 for months and years."""
+        count, unit = self._parts
+        return 0 if unit in _MONTHS else count * UNITS[unit]
+
+    @property
+    def _days(self) -> Ticks:
+        return Ticks(tick_seconds=DAY, zone=self.zone)
+
+    def edges(self, first: int, end: int) -> Numbers:
+        """Where slots begin and end (Unix seconds): from at or before ``first`` to at or after
+        ``end``."""
+        count, unit = self._parts
+        if (end - first) // (count * UNITS[unit]) > LARGEST_WINDOWS:
+            raise bad_parameter(
+                "per",
+                self.per,
+                f"so long that there are at most {LARGEST_WINDOWS:,} windows",
+                "choose longer ones",
+            )
+        last = max(first, end - 1)
+        if 0 < self._seconds < DAY:
+            days = np.arange(self._days.at(first), self._days.at(last) + 2)
+            midnights = self._days.starts_of(days)
+            parts = -(-np.diff(midnights) // self._seconds)
+            inside = np.arange(parts.sum()) - np.repeat(np.cumsum(parts) - parts, parts)
+            edges = np.repeat(midnights[:-1], parts) + inside * self._seconds
+            edges = np.append(edges, midnights[-1])
+            low, high = np.searchsorted(edges, first, side="right"), np.searchsorted(edges, end)
+            return edges[low - 1 : high + 1]
+        numbers = self.numbers(np.array([first, last]))
+        days = self._first_days(np.arange(numbers[0], numbers[1] + 2))
+        if days[0] * DAY < EARLIEST or days[-1] * DAY > LATEST:
+            raise bad_parameter(
+                "per", self.per, "so short that windows end before the year 10000", "such as 1y"
+            )
+        return self._days.starts_of(days)
+
+    def numbers(self, moments: Numbers) -> Numbers:
+        """The numbers of the slots that hold some times (Unix seconds): later slots have larger
+        ones."""
+        days, (count, unit) = self._days.of(moments), self._parts
+        if unit in _MONTHS:
+            months = days.astype("datetime64[D]").astype("datetime64[M]").astype(np.int64)
+            return months // (count * _MONTHS[unit])
+        if self._seconds >= DAY:
+            return (days + _MONDAY * (unit == "w")) // (self._seconds // DAY)
+        return days * _IN_A_DAY + (moments - self._days.starts_of(days)) // self._seconds
+
+    def _first_days(self, numbers: Any) -> Any:
+        """The first days (since 1970) of slots of days or longer."""
+        count, unit = self._parts
+        if unit in _MONTHS:
+            months = np.asarray(numbers * count * _MONTHS[unit]).astype("datetime64[M]")
+            return months.astype("datetime64[D]").astype(np.int64)
+        return numbers * (self._seconds // DAY) - _MONDAY * (unit == "w")
+
+    def ticks_in(self, ticks: Ticks, number: int) -> range:
+        """The ticks that begin in the slot of that number."""
+        start_of = self._days.start_seconds
+        if 0 < self._seconds < DAY:
+            day, inside = divmod(number, _IN_A_DAY)
+            begin = start_of(day) + inside * self._seconds
+            end = min(begin + self._seconds, start_of(day + 1))
+        else:
+            begin, end = (start_of(int(self._first_days(each))) for each in (number, number + 1))
+        return range(ticks.first_from(begin), ticks.first_from(end))
+
+
+@lru_cache(maxsize=256)
+def windows_of(per: str, zone: str) -> WindowCalendar:
+    """A :class:`WindowCalendar`, made once."""
+    return WindowCalendar(per=per, zone=zone)
+
+
+def window_ticks(
+    ticks: Ticks, calendar: WindowCalendar, first: int, last: int
+) -> tuple[Numbers, Numbers, NDArray[np.bool_]]:
+    """The windows of the ticks ``first .. last``: edges in Unix seconds, the tick at each edge, and
+    which are partial.
+
+    Window ``i`` holds the ticks from that at edge ``i`` up to, but not including, that at edge ``i
+    + 1``.
+    """
+    begin, end = ticks.start_seconds(first), ticks.start_seconds(last + 1)
+    edges = calendar.edges(begin, end)
+    inner = edges[1:-1]
+    numbers = ticks.of(inner)
+    if np.any(ticks.starts_of(numbers) != inner) or len(edges) - 1 > last - first + 1:
+        remedy = "give a multiple of the tick, in a zone whose days begin where a tick begins"
+        raise bad_parameter(
+            "per", calendar.per, f"made of whole ticks of {ticks.tick_seconds} s", remedy
+        )
+    at = np.concatenate([[first], numbers, [last + 1]])
+    partial = np.zeros(len(edges) - 1, dtype=np.bool_)
+    partial[0] |= edges[0] < begin
+    partial[-1] |= edges[-1] > end
+    return edges, at, partial
+
+
+# The clock
+# ------------------------------------------------------------------------------------------------
+LONGEST_DOWNTIME = 7 * 86400
+"""Seconds after the end of the open tick up to which missed ticks are closed without asking."""
+
+LARGEST_LAG = 3600
+"""Seconds by which a clock may be behind the last release before that is reported."""
+
+
+class ClockState(StrEnum):
+    """Whether a clock agrees with a stream."""
+
+    FINE = "fine"
+    BEHIND = "behind"
+    AHEAD = "ahead"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ClockReading:
+    """What a clock says about a stream: its state, the last tick that may be closed (None: there is
+    none), and why."""
+
+    state: ClockState
+    due: int | None
+    text: str = ""
+
+
+def read_clock(ticks: Ticks, open_tick: int, now: float) -> ClockReading:
+    """What the clock (``now``, Unix seconds) says about a stream with this open tick.
+
+    ``fine``: every tick that is over may be closed. ``behind``: the clock is more than
+    ``LARGEST_LAG`` before the end of the last release; nothing is due until it is right. ``ahead``:
+    the open tick seems to be over for more than ``LONGEST_DOWNTIME``; nothing is closed until the
+    clock is right, or the operator says that it is.
+
+    >>> minutes = Ticks(tick_seconds=60)
+    >>> read_clock(minutes, 100, 6130.0)
+    ClockReading(state=<ClockState.FINE: 'fine'>, due=101, text='')
+    >>> read_clock(minutes, 100, 6130.0 + 10 * 365 * 86400).state
+    <ClockState.AHEAD: 'ahead'>
+    """
+    overdue = now - ticks.start_seconds(open_tick + 1)
+    if overdue > LONGEST_DOWNTIME:
+        text = (
+            f"the clock is {overdue:.0f} s past the end of the open tick (limit"
+            f" {LONGEST_DOWNTIME} s): nothing is released until the clock is right; if it is"
+            " right, say so: fadecount streams catch-up NAME --yes"
+        )
+        return ClockReading(state=ClockState.AHEAD, due=None, text=text)
+    lag = ticks.start_seconds(open_tick) - now
+    if lag > LARGEST_LAG:
+        text = (
+            f"the clock is {lag:.0f} s behind the last release: nothing is released until it is"
+            " right"
+        )
+        return ClockReading(state=ClockState.BEHIND, due=None, text=text)
+    due = ticks.at(now) - 1
+    return ClockReading(state=ClockState.FINE, due=due if due >= open_tick else None)

@@ -17,7 +17,7 @@ from fadecount.errors import bad_parameter
 from fadecount.mechanisms import Blocks, Mechanism
 from fadecount.mechanisms.base import LARGEST_KEYS, LARGEST_SENSITIVITY
 from fadecount.mechanisms.plan_file import PlannedUnit
-from fadecount.streams.ticks import Ticks
+from fadecount.streams.ticks import Ticks, windows_of
 
 LARGEST_EVENTS = 1_000_000
 
@@ -116,7 +116,9 @@ class Unit:
     def blocks_of(self, ticks: Ticks, numbers: NDArray[np.int64]) -> NDArray[np.int64]:
         """The numbers of the slots in which ticks share their caps of persons: the ticks
         themselves, or their local hours, days or months."""
-        return numbers if self.length is None else ticks.slots_of(numbers, self.length)
+        if self.per == "tick":
+            return numbers
+        return windows_of(self.per, ticks.zone).numbers(ticks.starts_of(numbers))
 
     def block_of(self, ticks: Ticks, tick: int) -> int:
         """:meth:`blocks_of` for one tick."""
@@ -124,9 +126,9 @@ class Unit:
 
     def ticks_of(self, ticks: Ticks, block: int) -> range:
         """The ticks that share their caps of persons. Ages of a unit count from the first."""
-        if self.length is None:
+        if self.per == "tick":
             return range(block, block + 1)
-        return ticks.in_slot(block, self.length)
+        return windows_of(self.per, ticks.zone).ticks_in(ticks, block)
 
     @property
     def per_key(self) -> int:

@@ -1,0 +1,402 @@
+"""The privacy loss of a stream for one unit, over all of its histories; and of a group: streams
+that count the same people, with one promise for all of them together.
+
+An operator may open a store that is older than what was published. From then on the stream has two
+histories: the published one, up to some step ``last``, and the one that continues from the store.
+They share the noise variables drawn before they diverged; each later interval has one variable in
+each history.
+
+The rule for histories. Take the earliest step in which one of the histories counted the event, and
+the ``k`` histories that were published up to that step or further. The loss is at most ``k`` times
+the loss at the age from that step to the latest end. (For Gaussian noise ``mu`` grows with the
+square root of ``k``.)
+
+The proof. What turns the outputs of one history into those without the event is a shift of its
+noise. The stated loss is the cost of one that uses only variables drawn at or after the step of the
+event (docs/theory.md, section 4, claim 3). An event from before the histories parted is in the same
+step of each: take the shift for the latest end, and apply it in all of them. Shared variables are
+shifted once, others once in each history. An event from after that point may be in different steps
+of different histories: each history has its own shift, of variables that are its own. Either way
+each history costs at most the loss at the greatest age; one that ended before the event costs
+nothing. For Gaussian noise the squares of the shifts add up instead. Events are never counted
+before their time, so the step of an event's own time is at most the earliest one.
+
+tests/streams/test_forks.py compares the rule with linear programs and, for Gaussian noise, with
+covariances.
+
+If the fence is lost, it is unknown how far the other history went: then its last step is None, and
+the loss is that of the greatest possible age, in all histories. The number of histories is unknown
+too: the operator states it.
+
+The rule for groups. Streams draw their noise independently. So what everything published by a group
+reveals about one unit is the sum of the losses of its streams, each at the age of the unit: for
+pure noise the epsilons add up; for Gaussian noise the squares of ``mu`` do, and the epsilon at the
+smallest delta is added to the others. A unit that is ``a`` seconds old is at most
+``ceil(a / tick)`` ticks old in each stream, also where clocks change. Deleted streams go on
+counting: what they published is out.
+
+A promise is a limit up to each of some ages, and one for ever. Losses never fall with the age, so a
+sum that keeps a limit at the end of its ages keeps it at all of them.
+
+tests/streams/test_groups.py compares sums and promises with linear programs.
+"""
+
+from __future__ import annotations
+
+import math
+import re
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from fractions import Fraction
+from functools import cached_property, lru_cache
+from typing import Any
+
+import numpy as np
+from numpy.typing import ArrayLike
+
+from fadecount.checks import LONGEST, require_real
+from fadecount.durations import format_duration, parse_duration
+from fadecount.errors import ParameterError, bad_parameter
+from fadecount.mechanisms import Loss, Mechanism
+from fadecount.mechanisms.gaussian_law import epsilon_at
+from fadecount.rounding import DUST, shown_loss
+from fadecount.streams.discovery import HiddenKeys
+from fadecount.streams.unit import ONE_EVENT, Unit
+
+Forks = tuple[int | None, ...]
+"""The other published histories of a stream: the last step of each (None: unknown)."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class StreamLoss:
+    """The privacy loss of a stream for one protected unit, given everything published. Every output
+    uses this class.
+
+    A unit changes up to ``keys`` counts by up to ``sensitivity`` each. ``steps`` is the number of
+    published steps of this history; ``forks`` are the other histories. Every figure is an upper
+    bound, rounded up.
+
+    Under each of its keys a unit is counted as declared or as ``hidden``, so it loses the larger of
+    both; under a hidden key that also counts in ``other``, their sum. With hidden keys the loss may
+    be larger with the chance :attr:`delta`. Nothing is shown of a hidden key before its slot ends,
+    which is ``open_ticks`` ticks or more after its first.
+
+    >>> import fadecount as fc
+    >>> fading = fc.Gradual(epsilon=0.125)
+    >>> loss = StreamLoss(mechanism=fading, forks=(20,), steps=15)
+    >>> loss.of_step(5).epsilon == 2 * fading.loss(15), loss.at_age(0).epsilon == 2 * fading.loss(5)
+    (True, True)
+    """
+
+    mechanism: Mechanism
+    sensitivity: int = 1
+    keys: int = 1
+    forks: Forks = ()
+    steps: int = 0
+    hidden: HiddenKeys | None = None
+    open_ticks: int = 0
+
+    @property
+    def delta(self) -> float | None:
+        """The chance with which one unit may lose more, because of hidden keys; None without
+        them."""
+        return None if self.hidden is None else self.hidden.discovery.delta * self.histories
+
+    @property
+    def exception(self) -> str:
+        """The end of a sentence about a loss: the chance with which it may be larger, if any."""
+        if self.hidden is not None:
+            return f", {self.hidden.exception(self.histories)}"
+        delta = getattr(self.mechanism, "delta", None)
+        return "" if delta is None else f", except with a chance of {delta:g}"
+
+    @property
+    def histories(self) -> int:
+        """How many histories of the stream were published, this one included."""
+        return 1 + len(self.forks)
+
+    def of_step(self, step: int, *, through: int | None = None) -> Loss:
+        """The loss of a unit at ``step``, from all that is published and all that will be through
+        step ``through``.
+
+        The step is that of the unit's own time, or the earliest in which any history counted it: a
+        late unit may be in different steps of different histories.
+        """
+        last = max(self.steps, self.steps if through is None else through)
+        others = [end for end in self.forks if end is None or end >= step]
+        if step > last and not others:
+            return Loss(0.0)
+        ends = [last, *(step + LONGEST if end is None else end for end in others)]
+        return self._total(max(ends) - step, len(ends))
+
+    def at_age(self, age: int, *, due: int | None = None) -> Loss:
+        """The loss of a unit of that age in ticks (since the first tick of its slot), at any
+        position in the stream, over all histories.
+
+        The age is counted up to step ``due``, the last one that is over by the clock (by default
+        the last one published). Releases that are ahead of it, here or in another history, make the
+        unit that much older.
+        """
+        oldest = min(age + self.ahead(due), LONGEST)
+        if self.hidden is not None:
+            return self._total(np.array([oldest]), self.histories, open_ticks=self.open_ticks)
+        return _loss_at(self.mechanism, oldest, self.sensitivity, self.keys, self.histories)
+
+    def ahead(self, due: int | None = None) -> int:
+        """How many ticks the releases are ahead of step ``due`` (the last one published), here or
+        in another history."""
+        clock = self.steps if due is None else due
+        ends = [clock, self.steps, *(LONGEST + clock if end is None else end for end in self.forks)]
+        return max(ends) - clock
+
+    def of_person(
+        self,
+        visits: int,
+        *,
+        every: int,
+        during: int,
+        tick_seconds: int,
+        due: int | None = None,
+        unit: Unit = ONE_EVENT,
+    ) -> Loss:
+        """The loss of someone who came up to ``visits`` times in any ``every`` seconds, during the
+        last ``during`` seconds.
+
+        An upper bound whenever the visits were. Losses never fall with the age, so they weigh most
+        if each period has all of its visits at its beginning; the last period may be shorter, and
+        is as full. Where the unit is a person within a tick, no tick holds more than one of them:
+        the smaller of both bounds holds. (Each visit costs at most a unit of its own age, also
+        where the unit is a day.)
+        """
+        ahead = self.ahead(due)
+        ages = -(-np.arange(during, 0, -every, dtype=np.int64) // tick_seconds)
+        loss = self._total(ages + ahead, self.histories, visits)
+        if unit.of == "event" or unit.per != "tick":
+            return loss
+        newest = -1 if ahead else 0  # releases ahead of the clock hold the present tick
+        each_tick = np.arange(newest, -(-during // tick_seconds) + 1, dtype=np.int64)
+        return min(loss, self._total(each_tick + ahead, self.histories), key=lambda one: one.amount)
+
+    def _total(self, age: ArrayLike, histories: int, units: int = 1, open_ticks: int = 0) -> Loss:
+        ages = np.clip(age, 0, LONGEST)
+        declared = {
+            "units": units,
+            "sensitivity": self.sensitivity,
+            "keys": self.keys,
+            "histories": histories,
+        }
+        if self.hidden is None:
+            return self.mechanism.composed_loss(ages, **declared)
+        parts: list[tuple[Loss, int]] = []
+        for each in np.atleast_1d(ages).tolist():
+            shown = self.mechanism.composed_loss(each, **declared)
+            since_end = each - open_ticks
+            epsilon = float(self.hidden.discovery.loss(since_end)) if since_end >= 0 else 0.0
+            found = Loss.together([(Loss(epsilon), units * histories)])
+            both = self.hidden.other is not None
+            parts += [(shown, 1), (found, 1)] if both else [(max(shown, found, key=_amount), 1)]
+        return Loss.together(parts)
+
+
+def _amount(loss: Loss) -> float:
+    return loss.amount
+
+
+@lru_cache(maxsize=4096)
+def _loss_at(mechanism: Mechanism, age: int, sensitivity: int, keys: int, histories: int) -> Loss:
+    """Groups add up the same losses of many streams; some take 15 ms each."""
+    return mechanism.composed_loss(
+        np.array([age]), sensitivity=sensitivity, keys=keys, histories=histories
+    )
+
+
+# Groups
+# ------------------------------------------------------------------------------------------------
+NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,99}")
+"""What streams and groups may be called."""
+EVER = "ever"
+NO_GROUP = "in no group: losses of other streams about the same people are not added"
+_UP = 1.0 + 1e-12
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Group:
+    """The name and the promise of streams that count the same people; public and fixed.
+
+    ``promise`` holds limits of the privacy loss: pairs of an age in seconds, up to which a limit
+    holds, and the limit. The age of the last one is None: it holds for ever. Without a promise, the
+    group must have streams already, and theirs is meant.
+    """
+
+    name: str
+    promise: tuple[tuple[int | None, float], ...] = ()
+
+    def __post_init__(self) -> None:
+        if not isinstance(self.name, str) or not NAME.fullmatch(self.name):
+            bound = "1 to 100 letters, digits, dots, hyphens or underscores"
+            raise bad_parameter("group", self.name, bound, "such as riders")
+        before = 0.0
+        for _, limit in self.promise:
+            remedy = "a loss never falls with the age"
+            before = require_real(
+                "loss of the group", limit, low=before, high=1e9, open_ends=False, remedy=remedy
+            )
+
+    @classmethod
+    def of(cls, name: str, loss: Mapping[str, float]) -> Group:
+        """A group whose streams together lose at most so much up to each age: durations, or
+        ``ever``. Between two ages the later limit holds; past the last one, the last.
+
+        >>> Group.of("riders", {"30d": 2, "1h": 0.5, "1y": 4}).text
+        'at most 0.5 up to 1 hour, 2 up to 1 month, 4 later'
+        """
+        if not loss:
+            raise bad_parameter("loss of the group", loss, "an age and a limit", "such as 1y=4")
+        ages = {age: parse_duration(age, name="age") if age != EVER else LONGEST for age in loss}
+        order = sorted(loss, key=lambda age: ages[age])
+        if len({*ages.values()}) < len(ages):
+            raise ParameterError("loss of the group must name each age once; remove the duplicate")
+        limits = [(ages[age], loss[age]) for age in order[:-1]]
+        return cls(name=name, promise=(*limits, (None, loss[order[-1]])))
+
+    @property
+    def text(self) -> str:
+        """The promise in words."""
+        return _in_words(self.promise)
+
+    def limit(self, age_seconds: float | None) -> float:
+        """The limit of the loss of a unit of that age, or of any age (None)."""
+        return next(
+            limit
+            for age, limit in self.promise
+            if age is None or (age_seconds is not None and age_seconds <= age)
+        )
+
+    def to_json(self) -> dict[str, Any]:
+        """The fields, for JSON."""
+        return {"name": self.name, "promise": self.promise}
+
+    @classmethod
+    def from_json(cls, fields: Mapping[str, Any]) -> Group:
+        """The group with these fields, checked."""
+        promise = tuple((age, float(limit)) for age, limit in fields["promise"])
+        return cls(name=fields["name"], promise=promise)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Member:
+    """A stream of a group, there or deleted: its loss, and the length of its ticks."""
+
+    name: str
+    loss: StreamLoss
+    tick_seconds: int
+
+
+@dataclass(frozen=True, kw_only=True)
+class GroupLoss:
+    """What all streams of a group together lose about one ``unit`` (in words)."""
+
+    group: Group
+    unit: str
+    members: tuple[Member, ...]
+
+    def at(self, age_seconds: float | None) -> float:
+        """The loss of a unit of that age (None: of any age): at most the promise, except where
+        histories were accepted that nobody had planned for. An upper bound, also with streams that
+        join the group later.
+        """
+        total = self.total(age_seconds)
+        limit = self.group.limit(age_seconds)
+        if total is None:
+            return math.inf
+        if total * (1 - Fraction(DUST)) <= Fraction(limit):
+            return limit
+        loss = float(total)
+        return loss if Fraction(loss) >= total else math.nextafter(loss, math.inf)
+
+    def total(self, age_seconds: float | None) -> Fraction | None:
+        """The exact sum of the losses of the streams there are, each an upper bound; None if it is
+        infinite."""
+        pure, squares, delta = Fraction(0), Fraction(0), 1.0
+        for member in self.members:
+            age = LONGEST
+            if age_seconds is not None:
+                age = min(LONGEST, math.ceil(age_seconds / member.tick_seconds))
+            loss = member.loss.at_age(age)
+            if math.isinf(loss.amount):
+                return None
+            if loss.delta is None:
+                pure += Fraction(loss.amount)
+            else:
+                squares += Fraction(loss.amount) ** 2
+                delta = min(delta, loss.delta)
+        if squares:
+            gaussian = float(epsilon_at(math.sqrt(squares) * _UP, delta))
+            if math.isinf(gaussian):
+                return None
+            pure += Fraction(gaussian)
+        return pure
+
+    def require_promise(self) -> None:
+        """Refuse streams that together lose more than the group promises, at some age.
+
+        Sums are exact. A sum of decimals may exceed a limit by what float64 adds to them, which is
+        less than what all noise is wider (:mod:`fadecount.rounding`).
+        """
+        for age, limit in self.group.promise:
+            if self.at(age) > limit:
+                when = "in the end" if age is None else f"up to {format_duration(age)}"
+                others = ", ".join(member.name for member in self.members[:-1]) or "none"
+                raise ParameterError(
+                    f"streams of group {self.group.name!r} must lose at most {limit:g} {when}, all"
+                    f" together, got {shown_loss(self.at(age))}; give this one smaller losses (the"
+                    f" others: {others})"
+                )
+
+    @property
+    def delta(self) -> float | None:
+        """The probability with which the loss may be larger; None if there is none."""
+        gaussian = [member.loss.at_age(LONGEST).delta for member in self.members]
+        deltas = [min((delta for delta in gaussian if delta is not None), default=None)]
+        deltas += [member.loss.delta for member in self.members]
+        return sum(delta for delta in deltas if delta is not None) or None
+
+    @property
+    def streams(self) -> Sequence[str]:
+        """The names of the streams, deleted ones included."""
+        return [member.name for member in self.members]
+
+    @property
+    def text(self) -> str:
+        """The loss in words, with the names of streams."""
+        names = self.streams
+        return f"{self.about['text']} ({', '.join(names[:5])}{', ...' * (len(names) > 5)})"
+
+    @cached_property
+    def about(self) -> dict[str, Any]:
+        """What readers of one stream are told: name, unit, and the loss of all streams together up
+        to each age (null: for ever), also in words."""
+        stated = tuple((age, self.at(age)) for age, _ in self.group.promise)
+        delta = "" if self.delta is None else f", except with a chance of {self.delta:g}"
+        broken = ", more than promised, since other histories were accepted"
+        return {
+            "name": self.group.name,
+            "text": f"{self.group.name}: {_in_words(stated)}{delta} for {self.unit}"
+            f"{'' if stated == self.group.promise else broken}, by all streams of the group"
+            " together",
+            "unit": self.unit,
+            "curve": [{"age_seconds": age, "loss": loss} for age, loss in stated],
+            "delta": self.delta,
+        }
+
+
+def _in_words(promise: Sequence[tuple[int | None, float]]) -> str:
+    *first, (_, last) = promise
+    parts = [f"{_decimal(limit)} up to {format_duration(age or 0)}" for age, limit in first]
+    return f"at most {', '.join([*parts, f'{_decimal(last)} later' if parts else _decimal(last)])}"
+
+
+def _decimal(limit: float) -> str:
+    """A limit as it was given, if that is short; else rounded up."""
+    written = f"{limit:g}"
+    return written if float(written) == limit else shown_loss(limit)
