@@ -5,7 +5,8 @@ how the mechanism works. The outputs are decorrelated one after the other (subtr
 earlier ones predict linearly), the distribution of each result is estimated by a histogram on
 either side, and the logarithms of the ratios are added up. An event is a score beyond a threshold.
 The audit is valid even if the score is bad: a bad score finds less, never too much, because the
-event is tested on samples that were not used to find it.
+event is tested on samples that were not used to find it, by the exact bounds of Clopper and Pearson
+on the two probabilities.
 
 Figures of blocks need no learning. If each is a count with symmetric geometric noise of its own,
 the event that all of them are at most the counts without the item shows the whole loss
@@ -21,7 +22,6 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
-from fadecount.audit.binomial import lower_bound, upper_bound
 from fadecount.mechanisms.gaussian_law import normal_quantile
 
 Outputs = NDArray[np.float64]
@@ -58,11 +58,14 @@ class Event:
     threshold: float
     upwards: bool
 
+    def among(self, scores: NDArray[np.float64]) -> int:
+        """How many of some scores it holds."""
+        beyond = scores >= self.threshold if self.upwards else scores <= self.threshold
+        return int(np.count_nonzero(beyond))
+
     def count(self, outputs: Outputs) -> int:
-        scores = self.score(outputs)
-        return int(
-            np.count_nonzero(scores >= self.threshold if self.upwards else scores <= self.threshold)
-        )
+        """How many of some outputs it holds."""
+        return self.among(self.score(outputs))
 
 
 def learn(without: Outputs, having: Outputs) -> Score:
@@ -105,29 +108,29 @@ def best_event(
 ) -> Event:
     """The event that would show about the largest loss (or ``mu``) on these samples, by the normal
     approximation."""
-    scores = np.sort(score(without)), np.sort(score(having))
+    scores = score(without), score(having)
     best, found = -math.inf, Event(score, math.inf, True)
     for share in SHARES:
         for upwards in (True, False):
             likely, rare = scores[::-1] if upwards else scores
-            threshold = float(
-                np.quantile(likely, 1.0 - share if upwards else share, method="nearest")
-            )
-            often, seldom = (_beyond(each, threshold, upwards) for each in (likely, rare))
-            shown = math.log(often / max(seldom, 1)) - math.sqrt(
-                2.0 * math.log(1.0 / error) * (1 / often + 1 / max(seldom, 1))
-            )
+            quantile = 1.0 - share if upwards else share
+            event = Event(score, float(np.quantile(likely, quantile, method="nearest")), upwards)
+            often, seldom = (event.among(each) for each in (likely, rare))
             if gaussian:
                 shown = mu_shown(often, seldom, len(likely), error)
+            else:
+                spread = 1 / often + 1 / max(seldom, 1)
+                shown = math.log(often / max(seldom, 1))
+                shown -= math.sqrt(2.0 * math.log(1.0 / error) * spread)
             if shown > best:
-                best, found = shown, Event(score, threshold, upwards)
+                best, found = shown, event
     return found
 
 
 def loss_shown(likely: int, rare: int, samples: int, error: float) -> float:
     """A lower bound on the loss from an event's counts on two streams, too high with chance at most
     ``error``; never below 0."""
-    low, high = lower_bound(likely, samples, 0.5 * error), upper_bound(rare, samples, 0.5 * error)
+    low, high = _bounds(likely, rare, samples, error)
     return max(0.0, math.log(low / high)) if low else 0.0
 
 
@@ -138,7 +141,7 @@ def mu_shown(likely: int, rare: int, samples: int, error: float) -> float:
     No test of a ``mu``-Gaussian private mechanism finds an event with chance p on one stream and q
     on the other such that the normal quantiles of p and q are farther apart than ``mu``.
     """
-    low, high = lower_bound(likely, samples, 0.5 * error), upper_bound(rare, samples, 0.5 * error)
+    low, high = _bounds(likely, rare, samples, error)
     return max(0.0, _quantile(low) - _quantile(high)) if low > 0.0 and high < 1.0 else 0.0
 
 
@@ -146,7 +149,45 @@ def _quantile(chance: float) -> float:
     return -normal_quantile(chance) if chance <= 0.5 else normal_quantile(1.0 - chance)
 
 
-def _beyond(ordered: NDArray[np.float64], threshold: float, upwards: bool) -> int:
-    if upwards:
-        return len(ordered) - int(np.searchsorted(ordered, threshold, side="left"))
-    return int(np.searchsorted(ordered, threshold, side="right"))
+# The bounds of Clopper and Pearson
+# ------------------------------------------------------------------------------------------------
+def _bounds(likely: int, rare: int, samples: int, error: float) -> tuple[float, float]:
+    """A lower and an upper bound on two probabilities, both right but for a chance ``error``."""
+    return lower_bound(likely, samples, 0.5 * error), upper_bound(rare, samples, 0.5 * error)
+
+
+def lower_bound(seen: int, trials: int, error: float) -> float:
+    """A probability that the true one is below with chance at most ``error``.
+
+    >>> round(lower_bound(90, 100, 0.025), 4)
+    0.8238
+    """
+    low, high = 0.0, float(seen > 0)
+    while low < (middle := 0.5 * (low + high)) < high and high - low > 1e-14 * high:
+        too_low = at_least(seen, trials, middle) < error  # rounding makes the bound lower
+        low, high = (middle, high) if too_low else (low, middle)
+    return low
+
+
+def upper_bound(seen: int, trials: int, error: float) -> float:
+    """A probability that the true one is above with chance at most ``error``.
+
+    >>> round(upper_bound(0, 100, 0.05), 4)
+    0.0295
+    """
+    return 1.0 - lower_bound(trials - seen, trials, error)
+
+
+def at_least(seen: int, trials: int, p: float) -> float:
+    """The chance of at least ``seen`` (from 1 on) successes in ``trials`` of probability ``p``: the
+    sum of the terms that matter."""
+    if not 0.0 < p < 1.0:
+        return float(p >= 1.0)
+    if p * (trials + 1) > seen:  # terms that grow first: the other tail has only falling ones
+        return 1.0 - at_least(trials - seen + 1, trials, 1.0 - p)
+    rest = trials - seen
+    first = math.lgamma(trials + 1) - math.lgamma(seen + 1) - math.lgamma(rest + 1)
+    first += seen * math.log(p) + rest * math.log1p(-p)
+    terms = np.arange(seen, min(trials, seen + 1000 + 40 * math.isqrt(seen)), dtype=np.float64)
+    ratios = (trials - terms) / (terms + 1.0) * (p / (1.0 - p))
+    return math.exp(first) * (1.0 + float(np.cumprod(ratios).sum()))
