@@ -95,7 +95,8 @@ def test_figures_equal_the_local_library_and_done_counts_are_removed(
     stage: Stage, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr("fadecount.spark.ledger._MOST_PARTS", 3)
-    chance = random.Random(5)
+    chance, ahead = random.Random(5), 15 * HOUR
+    stage.add([(START + ahead, "b")])
     moments = (700, 700, 5 * HOUR, 5 * HOUR + 5400, 9 * HOUR, 9 * HOUR + 60, 14 * HOUR)
     for number, moment in enumerate(moments):
         if number != 2:
@@ -119,6 +120,7 @@ def test_figures_equal_the_local_library_and_done_counts_are_removed(
         *(str(stage.root / "state" / part) for part in commit["parts"])
     )
     assert held.agg({"position": "min"}).first()[0] >= 24
+    assert held.where(f"position = {ahead // TICK}").count() == 1, "it waits for its tick"
     parts = {path.name for path in (stage.root / "state").glob("counts-*")}
     assert parts == set(commit["parts"]) and len(parts) <= 4
     assert len(list((stage.root / "state").glob("commit-*"))) == 1

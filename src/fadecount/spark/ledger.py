@@ -2,7 +2,7 @@
 how many events count in which tick under which key. It is a directory on any file system that
 Spark knows.
 
-    counts-N-.../    Parquet: what the N-th append added; the first has a row for every key
+    counts-N-.../    Parquet: what the N-th append added
     commit-N         JSON: what the stream is, which counts the ledger has, which tick is open
     mark-N-...       empty: a copy of it is not the same file
     checkpoint/      Spark's own, for streams
@@ -117,11 +117,8 @@ class Stream:
     @cached_property
     def first_tick(self) -> int:
         """The tick at position 0."""
-        return self.options.ticks.at(self.seconds("start", self.start))
-
-    def seconds(self, name: str, moment: str | datetime) -> float:
-        """A time in Unix seconds."""
-        return parse_time(str(moment), self.options.zone, name=name).timestamp()
+        start = parse_time(str(self.start), self.options.zone, name="start")
+        return self.options.ticks.at(start.timestamp())
 
     def position(self, seconds: float) -> int:
         """How many ticks are over at a time."""
@@ -290,12 +287,8 @@ class Ledger:
         positions that need not be ``kept``."""
         number, parts = last.number + 1, last.parts
         commit = replace(last, number=number, after=last.open, **changes)
-        if not parts:
-            keys = self.keys.selectExpr("cast(null as long) as position", "key", "0L as count")
-            counts = counts.unionByName(keys)
-        elif commit.kept > last.kept or len(parts) >= _MOST_PARTS:
-            older = self.counts(last).where(f"position is null or position >= {commit.kept}L")
-            both = counts.unionByName(older).groupBy("position", "key")
+        if commit.kept > last.kept or len(parts) >= _MOST_PARTS:
+            both = counts.unionByName(self.counts(last, commit.kept)).groupBy("position", "key")
             counts, parts = both.agg(sql.sum("count").alias("count")), ()
         part = f"counts-{number:010}-{unpredictable(8).hex()}"
         counts.write.parquet(f"{self.stream.state}/{part}")
@@ -328,10 +321,10 @@ class Ledger:
         lag = self.stream.blocks.levels[top].stages[-1].lag  # no other one is longer
         return int(self.calendar(commit).frontier(top, max(0, commit.open - lag)))
 
-    def counts(self, commit: Commit) -> DataFrame:
-        """The rows of the ledger. Those without a position are the declared keys."""
+    def counts(self, commit: Commit, after: int) -> DataFrame:
+        """The rows of the ledger from a position on, also those of a time to come."""
         parts = (f"{self.stream.state}/{part}" for part in commit.parts)
-        return self.spark.read.schema(COUNTS).parquet(*parts)
+        return self.spark.read.schema(COUNTS).parquet(*parts).where(f"position >= {after}L")
 
     def _number(self) -> int:
         """The number of the last commit; -1 before the first."""

@@ -17,6 +17,7 @@ from pyspark.sql.types import NumericType
 
 from fadecount.counters.figures import Made
 from fadecount.counters.named import Due, due, make
+from fadecount.durations import parse_time
 from fadecount.errors import CheckpointError, ParameterError, bad_parameter
 from fadecount.mechanisms import ANNOUNCED
 from fadecount.spark.ledger import Commit, Ledger, Stream
@@ -50,10 +51,12 @@ def figures(events: DataFrame, stream: Stream, *, until: str | datetime) -> Data
     """
     if events.isStreaming:
         raise ParameterError("events must be a table, got a stream; use fadecount.spark.publish")
-    end = stream.seconds("until", until)
+    end = parse_time(str(until), stream.options.zone, name="until").timestamp()
     if end > time.time():
         raise bad_parameter("until", until, "over", "ticks are counted when they are over")
-    ledger, public = Ledger(events.sparkSession, stream, "table"), stream.position(end)
+    if (public := stream.position(end)) < 1:
+        raise bad_parameter("until", until, "a tick after start or later", "nothing is over yet")
+    ledger = Ledger(events.sparkSession, stream, "table")
     last = ledger.last()
     if public > last.open:
         rows = placed(events, stream).where(f"position >= {last.open}L and position < {public}L")
@@ -76,18 +79,13 @@ def placed(events: DataFrame, stream: Stream) -> DataFrame:
         remedy = "seconds and milliseconds look alike: make one of them, as by timestamp_millis"
         raise bad_parameter("time", options.time, "a column of timestamps or texts", remedy)
     texts = (f"cast({name} as string) as {name}" for name in rows.columns[1:])
-    rows = (
-        rows.selectExpr("try_cast(time as timestamp) as time", *texts)
-        .replace("", None)
-        .where(
-            f"time >= timestamp_seconds({ticks.start_seconds(first)}L)"
-            f" and time < timestamp_seconds({LATEST}L)"
-        )
-    )
+    rows = rows.selectExpr("try_cast(time as timestamp) as time", *texts).replace("", None)
+    begin = f"time >= timestamp_seconds({ticks.start_seconds(first)}L)"
     days = ticks.tick_seconds % DAY == 0  # local days, which clock changes make shorter or longer
     clock = f"from_utc_timestamp(time, '{ticks.zone}')" if days else "time"
     position = f"floor(unix_seconds({clock}) / {ticks.tick_seconds}) - {first}L"
-    return rows.dropna().withColumn("position", sql.expr(position))
+    rows = rows.where(f"{begin} and time < timestamp_seconds({LATEST}L)").dropna()
+    return rows.withColumn("position", sql.expr(position))
 
 
 def _capped(rows: DataFrame, ledger: Ledger, after: int, until: int) -> DataFrame:
@@ -131,9 +129,8 @@ def figures_of(ledger: Ledger, commit: Commit, after: int, until: int) -> DataFr
     first = min((int(each.starts[0]) for each in wanted if each.stage != ANNOUNCED), default=until)
     if stream.discovery is not None:
         first = 0
-    rows = ledger.counts(commit).where(
-        f"position is null or position >= {first}L and position < {until}L"
-    )
+    keys = ledger.keys.selectExpr("cast(null as long) as position", "key", "0L as count")
+    rows = ledger.counts(commit, first).where(f"position < {until}L").unionByName(keys)
     tasks = int(ledger.spark.conf.get("spark.sql.shuffle.partitions") or 200)
     task = partial(_task, stream, commit, calendar, wanted, range(after, until))
     return rows.repartition(tasks, "key").mapInArrow(task, FIGURES)
