@@ -342,10 +342,10 @@ MUTANTS = (
     ),
     # losses that add up
     Mutant(
-        "powers that wrap",
+        "memories are read one step late",
         "mechanisms/memories.py",
-        "_product(found, table[places % len(table)], _POWER_BITS)",
-        "(found * table[places % len(table)]) >> _POWER_BITS",
+        "(self.epoch - 1 - places)",
+        "(self.epoch - places)",
         GAUSSIAN,
     ),
     Mutant(
