@@ -456,7 +456,7 @@ def test_a_day_is_its_own_figure_not_a_difference_of_totals() -> None:
 
 def test_a_window_that_is_not_out_is_empty() -> None:
     view = fc.Blocks(fc.Level(1, 0.5, lag=5)).view(10, 20, as_of=12)
-    assert (view.end, view.runs, view.views.noise_of(0), view.value([])) == (10, (), (), 0)
+    assert (view.end, view.views.runs, view.views.noise_of(0), view.value([])) == (10, (), (), 0)
     assert view.half_width(0.05) == view.variance() == 0
     assert view.views.needs() == {}
     assert not view.views.final.any()

@@ -80,10 +80,25 @@ class Mechanism(ABC):
     @abstractmethod
     def loss_of(self, positions: ArrayLike, now: int) -> float:
         """The loss of one person who contributed at all these positions, given all outputs up to
-        step ``now``. A position that occurs twice counts twice (two events in one step); one after
-        ``now`` costs nothing yet."""
+        step ``now``.
+
+        A position that occurs twice counts twice (two events in one step); one after ``now`` costs
+        nothing yet. Guarantees: an upper bound for any change by at most 1 per contribution. For
+        pure noise it is the sum of the losses of the single contributions, rounded up once, and
+        exact for adding or removing the person: since each noise variable is in use at consecutive
+        steps, the losses of several contributions never overlap (docs/planning.md has the proof).
+
+        >>> import fadecount as fc
+        >>> fc.Gradual(epsilon=0.5).loss_of([2, 3, 3], now=3)
+        1.5
+        >>> fc.Blocks(fc.Level(1, 0.25), fc.Level(4, 0.5)).loss_of([1, 1, 4], now=4)
+        2.25
+        """
 
     @abstractmethod
+    def _composed(self, ages: Steps, units: int, sensitivity: int, copies: int) -> Loss:
+        """The loss of so many units of each age, under copies with noise of their own."""
+
     def composed_loss(
         self,
         age: ArrayLike,
@@ -102,6 +117,8 @@ class Mechanism(ABC):
         an upper bound, rounded up once; equal to :meth:`loss` for one history, one key and a
         sensitivity of 1.
         """
+        ages = np.ravel(require_age(age))
+        return self._composed(ages, units, sensitivity, keys * histories)
 
     @abstractmethod
     def for_sensitivity(self, sensitivity: int, *, keys: int = 1) -> Self:
@@ -229,12 +246,8 @@ class Mechanism(ABC):
         return mean * (shown / horizon)
 
     def window_variance(self, start: int, end: int) -> float:
-        """The variance of the noise in the difference of the outputs of two steps, ``start < end``;
-        ``start`` may be 0.
-
-        The difference is the count of a window of time. A noise variable in use at both steps
-        cancels, so the variance is the sum over the variables in use at one of them only: at most
-        that of both outputs, and less for short windows.
+        """The variance of the noise in the difference of the outputs of two steps, ``start < end``:
+        the count of a window of time; ``start`` may be 0. Noise in use at both steps cancels.
 
         >>> import fadecount as fc
         >>> hourly = fc.Gradual(epsilon=0.5)
@@ -363,38 +376,15 @@ class ExactMechanism(Mechanism):
         return shaped(np.array(bounds, dtype=np.float64).reshape(np.shape(ages)), ages)
 
     def loss_of(self, positions: ArrayLike, now: int) -> float:
-        """The loss of one person who contributed at all these positions, given all outputs up to
-        step ``now``.
-
-        A position that occurs twice counts twice (two events in one step); one after ``now`` costs
-        nothing yet. Guarantees: an upper bound for any change by at most 1 per contribution, and
-        exact for adding or removing the person. Both are the sum of the losses of the single
-        contributions, rounded up once: since each noise variable is in use at consecutive steps,
-        the losses of several contributions never overlap (docs/planning.md has the proof).
-
-        >>> import fadecount as fc
-        >>> fc.Gradual(epsilon=0.5).loss_of([2, 3, 3], now=3)
-        1.5
-        >>> fc.Blocks(fc.Level(1, 0.25), fc.Level(4, 0.5)).loss_of([1, 1, 4], now=4)
-        2.25
-        """
         places, times, now = self._contributions(positions, now)
         pairs = zip(places.tolist(), times.tolist(), strict=True)
         return self._as_loss(sum(self._exact(now - at, at) * count for at, count in pairs))
 
-    def composed_loss(
-        self,
-        age: ArrayLike,
-        *,
-        units: int = 1,
-        sensitivity: int = 1,
-        keys: int = 1,
-        histories: int = 1,
-    ) -> Loss:
-        ages, times = np.unique(np.asarray(require_age(age)), return_counts=True)
-        pairs = zip(ages.tolist(), times.tolist(), strict=True)
+    def _composed(self, ages: Steps, units: int, sensitivity: int, copies: int) -> Loss:
+        distinct, times = np.unique(ages, return_counts=True)
+        pairs = zip(distinct.tolist(), times.tolist(), strict=True)
         total = sum(self._exact(each, None) * count for each, count in pairs)
-        return Loss(self._as_loss(total * units * sensitivity * keys * histories))
+        return Loss(self._as_loss(total * units * sensitivity * copies))
 
     def for_sensitivity(self, sensitivity: int, *, keys: int = 1) -> Self:
         """The same promise for a unit that can change up to ``keys`` counts of a step by up to

@@ -40,8 +40,8 @@ from numpy.typing import ArrayLike, NDArray
 
 from fadecount.checks import require_integer, require_real, require_whole, shaped
 from fadecount.errors import ParameterError, bad_parameter
-from fadecount.mechanisms.base import JSON_VERSION, require_keys
-from fadecount.mechanisms.blocks import MILLION, MOST_LEVELS, stages_of
+from fadecount.mechanisms.base import JSON_VERSION, json_fields, require_keys
+from fadecount.mechanisms.blocks import MILLION, MOST_LEVELS, stages_from_json, stages_of
 from fadecount.mechanisms.gaussian import require_delta
 from fadecount.mechanisms.noise_law import scale_of
 
@@ -203,23 +203,11 @@ class Discovery:
     def from_json(cls, text: str | bytes) -> Self:
         """The discovery that :meth:`to_json` described. Anything else is refused with a
         :class:`ParameterError`."""
+        fields = json_fields(text, "discovery")
         try:
-            fields = json.loads(text)
-            marker, version = fields.pop("fadecount"), fields.pop("version")
-            if marker != "discovery" or type(version) is not int or version < 1:
-                raise TypeError("not a discovery")
-            if version > JSON_VERSION:
-                bound = f"at most {JSON_VERSION}"
-                remedy = "upgrade fadecount to read it"
-                raise bad_parameter("discovery version", version, bound, remedy)
-            stages = fields.pop("stages")
-            if any(len(stage) != 2 or {*map(type, stage)} != {int} for stage in stages):
-                raise TypeError("not stages")
-            pairs: Any = [(lag, Fraction(budget, MILLION)) for lag, budget in stages]
-            return cls(stages=pairs, **fields)
-        except ParameterError:
-            raise
-        except (ValueError, KeyError, TypeError, AttributeError, RecursionError) as error:
+            stages: Any = stages_from_json(fields.pop("stages"))
+            return cls(stages=stages, **fields)
+        except (KeyError, TypeError) as error:
             raise ParameterError(
                 "discovery JSON must hold per, stages, delta and keys; write it with to_json()"
             ) from error

@@ -144,21 +144,13 @@ class Gaussian(Mechanism):
                 return found
             found = found.scaled(1.0 / (worst * (1.0 + 1e-9)))
 
-    def composed_loss(
-        self,
-        age: ArrayLike,
-        *,
-        units: int = 1,
-        sensitivity: int = 1,
-        keys: int = 1,
-        histories: int = 1,
-    ) -> Loss:
-        """As for every mechanism. The ``mu`` of units add up. Each grows in proportion to the
-        sensitivity, and with the square root of the number of copies: squares of ``mu`` add up,
-        because keys have independent noise, and histories share the noise drawn before they
-        diverged and have their own after it (docs/gaussian.md)."""
-        single = float(np.sum(self._mu(require_age(age), float(sensitivity))))
-        return Loss(single * units * math.sqrt(keys * histories) * _UP, self.delta)
+    def _composed(self, ages: Steps, units: int, sensitivity: int, copies: int) -> Loss:
+        """The ``mu`` of units add up. Each grows in proportion to the sensitivity, and with the
+        square root of the number of copies: squares of ``mu`` add up, because keys have independent
+        noise, and histories share the noise drawn before they diverged and have their own after it
+        (docs/gaussian.md)."""
+        single = float(np.sum(self._mu(ages, float(sensitivity))))
+        return Loss(single * units * math.sqrt(copies) * _UP, self.delta)
 
     # Privacy
     # --------------------------------------------------------------------------------------------

@@ -461,18 +461,6 @@ def half_widths_around(
     return widths
 
 
-# One window
-# ------------------------------------------------------------------------------------------------
-class Run(NamedTuple):
-    """Adjacent blocks of a level that a view adds up, at one stage."""
-
-    level: int
-    stage: int
-    start: int
-    end: int
-    blocks: int
-
-
 @dataclass(frozen=True, slots=True)
 class View:
     """The count of one window: the first of some :class:`Views`."""
@@ -483,12 +471,6 @@ class View:
     def end(self) -> int:
         """The step up to which the figures that are out count."""
         return int(self.views.reached[0])
-
-    @property
-    def runs(self) -> tuple[Run, ...]:
-        """The figures to add."""
-        found = ((run, run.starts, run.ends, run.blocks) for run in self.views.runs)
-        return tuple(Run(r.level, r.stage, *(int(e[0]) for e in rest)) for r, *rest in found)
 
     def value(self, figures: Iterable[Figure]) -> Any:
         """The count, from published figures; with keys, an array over them. It costs no privacy."""

@@ -244,35 +244,33 @@ def _curve_ages(request: Request) -> list[int]:
 # The reason, in one sentence
 # ------------------------------------------------------------------------------------------------
 def _reason(request: Request, option: Option, options: Sequence[Option]) -> str:
-    parts = [_standing(request, option, options), _character(option)]
-    rivals = [other for other in options if isinstance(other.mechanism, Gaussian)]
-    if option is options[0] and rivals and option not in rivals:
-        parts.append("better here than Gaussian noise, and its promise never fails")
-    if option.mechanism.delay:
-        parts.append(f"outputs lag by {_lag(request, option.mechanism.delay)}")
-    return "; ".join(part for part in parts if part) + "."
-
-
-def _standing(request: Request, option: Option, options: Sequence[Option]) -> str:
-    best = options[0]
+    mechanism, best = option.mechanism, options[0]
     if request.mean_error is not None:
-        if option is best:
-            return "loses least by the horizon, of these options, for this error"
         more = _compared(option.final_loss, best.final_loss, "")
-        return f"loses {more} by the horizon than the first, for the same error"
-    if option is best and option.error == min(each.error for each in options):
-        return "has the least error of these options under these losses"
-    if option is best:
-        return "has nearly the least error of these options, and hours and days that can be read"
-    return f"has {_compared(option.error, best.error, ' error')} than the first"
-
-
-def _character(option: Option) -> str:
-    if isinstance(option.mechanism, Gaussian):
-        return f"Gaussian noise, whose promise may fail with probability {option.mechanism.delta:g}"
-    if isinstance(option.mechanism, Blocks):
-        return f"figures of {len(option.mechanism.levels)} lengths, each with noise of its own"
-    return f"one formula, a loss of the order log(age)^{option.mechanism.exponent:g}"
+        parts = [f"loses {more} by the horizon than the first, for the same error"]
+        if option is best:
+            parts = ["loses least by the horizon, of these options, for this error"]
+    elif option is not best:
+        parts = [f"has {_compared(option.error, best.error, ' error')} than the first"]
+    elif option.error == min(each.error for each in options):
+        parts = ["has the least error of these options under these losses"]
+    else:
+        words = "hours and days that can be read"
+        parts = [f"has nearly the least error of these options, and {words}"]
+    if isinstance(mechanism, Gaussian):
+        parts.append(f"Gaussian noise, whose promise may fail with probability {mechanism.delta:g}")
+    elif isinstance(mechanism, Blocks):
+        parts.append(f"figures of {len(mechanism.levels)} lengths, each with noise of its own")
+    else:
+        parts.append(f"one formula, a loss of the order log(age)^{mechanism.exponent:g}")
+    rivals = [other for other in options if isinstance(other.mechanism, Gaussian)]
+    if option is best and rivals and option not in rivals:
+        parts.append("better here than Gaussian noise, and its promise never fails")
+    if mechanism.delay:
+        tick = request.tick_seconds
+        late = format_duration(mechanism.delay * tick) if tick else f"{mechanism.delay} steps"
+        parts.append(f"outputs lag by {late}")
+    return "; ".join(parts) + "."
 
 
 def _compared(value: float, least: float, what: str) -> str:
@@ -283,56 +281,32 @@ def _compared(value: float, least: float, what: str) -> str:
     return f"{abs(more):.3g} % {'more' if more > 0 else 'less'}{what}"
 
 
-def _lag(request: Request, delay: int) -> str:
-    if request.tick_seconds is None:
-        return f"{delay} steps"
-    return format_duration(delay * request.tick_seconds)
-
-
 # The plan file
 # ------------------------------------------------------------------------------------------------
-def plan_dict(made: Plan, chosen: Option) -> dict[str, object]:
-    """What a plan file holds in addition to the mechanism, as plain values."""
-    request = dataclasses.asdict(made.request)
-    request["targets"] = {str(age): loss for age, loss in made.request.targets}
-    published = [dataclasses.asdict(figure) for figure in made.published(chosen)]
-    exact = [dataclasses.asdict(width) for width in made.widths(chosen)]
-    discovery = made.discovery
-    keys = (
-        [] if discovery is None else [dataclasses.asdict(each) for each in appearances(discovery)]
-    )
-    return {
+def plan_json(made: Plan, chosen: Option | None = None) -> str:
+    """The text of a plan file for an option, by default the best."""
+    option, discovery = chosen or made.best, made.discovery
+    request = {**dataclasses.asdict(made.request), "targets": dict(made.request.targets)}
+    plan: dict[str, object] = {
+        "version": PLAN_VERSION,
         "request": {name: value for name, value in request.items() if value is not None},
-        **({"appearances": keys} if keys else {}),
-        "option": {**_option_dict(chosen), "published": published, "widths": exact},
-        "alternatives": [_option_dict(option) for option in made.options if option is not chosen],
+        "option": {
+            **_option_dict(option),
+            "published": [dataclasses.asdict(figure) for figure in made.published(option)],
+            "widths": [dataclasses.asdict(width) for width in made.widths(option)],
+        },
+        "alternatives": [_option_dict(other) for other in made.options if other is not option],
     }
+    text = json.loads(option.mechanism.to_json())
+    if discovery is not None:
+        text["discovery"] = json.loads(discovery.to_json())
+        plan["appearances"] = [dataclasses.asdict(each) for each in appearances(discovery)]
+    return json.dumps({**text, "plan": plan}, indent=2, allow_nan=False) + "\n"
 
 
 def _option_dict(option: Option) -> dict[str, object]:
-    """An option as plain values, for JSON."""
-    return {
-        "name": option.name,
-        "reason": option.reason,
-        "error": option.error,
-        "curve": {str(age): loss for age, loss in option.curve},
-    }
-
-
-def plan_json(made: Plan, chosen: Option | None = None) -> str:
-    """The text of a plan file for an option, by default the best."""
-    option = made.best if chosen is None else chosen
-    mechanism = json.loads(option.mechanism.to_json())
-    if made.discovery is not None:
-        mechanism["discovery"] = json.loads(made.discovery.to_json())
-    return (
-        json.dumps(
-            {**mechanism, "plan": {"version": PLAN_VERSION, **plan_dict(made, option)}},
-            indent=2,
-            allow_nan=False,
-        )
-        + "\n"
-    )
+    shown = {"name": option.name, "reason": option.reason, "error": option.error}
+    return {**shown, "curve": dict(option.curve)}
 
 
 def save_plan(
