@@ -308,15 +308,15 @@ MUTANTS = (
     Mutant(
         "a larger unit of Gaussian noise taken for one",
         "mechanisms/gaussian.py",
-        "self._mu(require_age(age), float(sensitivity))",
-        "self._mu(require_age(age))",
+        "self._mu(ages, float(sensitivity))",
+        "self._mu(ages)",
         GAUSSIAN,
     ),
     Mutant(
         "keys of a Gaussian unit forgotten",
         "mechanisms/gaussian.py",
-        "math.sqrt(keys * histories)",
-        "math.sqrt(histories)",
+        "math.sqrt(copies)",
+        "math.sqrt(1)",
         GAUSSIAN,
     ),
     Mutant(

@@ -65,6 +65,12 @@ def require_budget(name: str, value: Any, *, infinite: bool = False) -> float:
     return require_real(name, value, low=SMALLEST_BUDGET, high=LARGEST_BUDGET, remedy=remedy)
 
 
+def set_fields(value: object, **fields: Any) -> None:
+    """Write the checked fields of a frozen dataclass."""
+    for name, each in fields.items():
+        object.__setattr__(value, name, each)
+
+
 def planned_tick(value: float | None) -> float | None:
     """The length of a step for which a mechanism was planned, in seconds, or None."""
     if value is None:

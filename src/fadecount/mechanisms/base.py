@@ -29,7 +29,7 @@ from fadecount.checks import (
     shaped,
 )
 from fadecount.errors import ParameterError, bad_parameter
-from fadecount.mechanisms.loss import Loss, rounded_up
+from fadecount.mechanisms.loss import Loss, float_above
 from fadecount.mechanisms.memories import Memories
 from fadecount.mechanisms.schedule import Schedule, Steps
 
@@ -348,7 +348,7 @@ class ExactMechanism(Mechanism):
         """The published bound at an age, in units."""
         return self._exact(age, None)
 
-    _as_loss = staticmethod(rounded_up)
+    _as_loss = staticmethod(float_above)
 
     def _losses(self, ages: Steps, positions: Steps | None) -> Losses:
         if positions is not None:

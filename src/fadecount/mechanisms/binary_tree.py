@@ -16,7 +16,7 @@ from dataclasses import dataclass
 from fractions import Fraction
 from typing import ClassVar
 
-from fadecount.checks import LONGEST, require_budget, require_horizon, require_integer
+from fadecount.checks import LONGEST, require_budget, require_horizon, require_integer, set_fields
 from fadecount.mechanisms.base import ExactMechanism
 from fadecount.mechanisms.loss import units_of
 from fadecount.mechanisms.schedule import Schedule
@@ -64,12 +64,9 @@ class Binary(_Trees):
     _budget_fields: ClassVar[tuple[str, ...]] = ("epsilon",)
 
     def __post_init__(self) -> None:
-        object.__setattr__(self, "epsilon", require_budget("epsilon", self.epsilon))
-        remedy = "it is the number of steps the counter will ever take"
-        horizon = require_integer(
-            "horizon", self.horizon, minimum=1, maximum=LONGEST, remedy=remedy
-        )
-        object.__setattr__(self, "horizon", horizon)
+        horizon, remedy = self.horizon, "it is the number of steps the counter will ever take"
+        horizon = require_integer("horizon", horizon, minimum=1, maximum=LONGEST, remedy=remedy)
+        set_fields(self, epsilon=require_budget("epsilon", self.epsilon), horizon=horizon)
         require_budget("epsilon per level", self._share)
 
     @property
@@ -114,9 +111,8 @@ class Refresh(_Trees):
     def __post_init__(self) -> None:
         remedy = "it is the number of steps between two refreshes of the budget"
         window = require_integer("window", self.window, minimum=1, maximum=LONGEST, remedy=remedy)
-        object.__setattr__(self, "window", window)
-        for name in self._budget_fields:
-            object.__setattr__(self, name, require_budget(name, getattr(self, name)))
+        budgets = {name: require_budget(name, getattr(self, name)) for name in self._budget_fields}
+        set_fields(self, window=window, **budgets)
         require_budget("epsilon_current per level", self._share)
 
     @property

@@ -43,6 +43,7 @@ from fadecount.checks import (
     require_horizon,
     require_integer,
     require_real,
+    set_fields,
     shaped,
 )
 from fadecount.durations import BlockLength
@@ -114,16 +115,15 @@ class Level:
                 "later", self.later, "pairs of a lag and a budget", "such as ((43201, 2.0),)"
             ) from None
         stages = stages_of([("", self.lag, self.epsilon), *later])
-        values: dict[str, Any] = {
-            "length": length,
-            "epsilon": stages[0].epsilon,
-            "lag": stages[0].lag,
-            "tied": bool(self.tied),
-            "later": tuple((stage.lag, stage.epsilon) for stage in stages[1:]),
-            "stages": stages,
-        }
-        for name, value in values.items():
-            object.__setattr__(self, name, value)
+        set_fields(
+            self,
+            length=length,
+            epsilon=stages[0].epsilon,
+            lag=stages[0].lag,
+            tied=bool(self.tied),
+            later=tuple((stage.lag, stage.epsilon) for stage in stages[1:]),
+            stages=stages,
+        )
 
     def status(self, stage: int) -> str:
         """What a figure at a stage is called: the last one is final, also if it is the only one,
@@ -177,8 +177,7 @@ class Blocks(ExactMechanism):
 
     def __init__(self, *levels: Level, planned_tick_seconds: float | None = None) -> None:
         _check_levels(levels)
-        object.__setattr__(self, "levels", levels)
-        object.__setattr__(self, "planned_tick_seconds", planned_tick(planned_tick_seconds))
+        set_fields(self, levels=levels, planned_tick_seconds=planned_tick(planned_tick_seconds))
 
     def __repr__(self) -> str:
         return f"Blocks({', '.join(map(repr, self.levels))})"

@@ -38,7 +38,7 @@ from typing import Any, NamedTuple, Self
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from fadecount.checks import require_integer, require_real, require_whole, shaped
+from fadecount.checks import require_integer, require_real, require_whole, set_fields, shaped
 from fadecount.errors import ParameterError, bad_parameter
 from fadecount.mechanisms.base import JSON_VERSION, json_fields, require_keys
 from fadecount.mechanisms.blocks import MILLION, MOST_LEVELS, stages_from_json, stages_of
@@ -99,10 +99,12 @@ class Discovery:
                 f"at least {SMALLEST_EPSILON}",
                 "with less no key would appear; allow fewer keys per person, or a larger loss",
             )
-        set_field = object.__setattr__
-        set_field(self, "stages", tuple((stage.lag, stage.epsilon) for stage in stages))
-        set_field(self, "delta", require_delta(self.delta))
-        set_field(self, "keys", require_keys(self.keys))
+        set_fields(
+            self,
+            stages=tuple((stage.lag, stage.epsilon) for stage in stages),
+            delta=require_delta(self.delta),
+            keys=require_keys(self.keys),
+        )
 
     # What appears
     # --------------------------------------------------------------------------------------------

@@ -20,6 +20,7 @@ from fadecount.checks import (
     planned_tick,
     require_integer,
     require_real,
+    set_fields,
     shaped,
 )
 from fadecount.errors import bad_parameter
@@ -87,33 +88,28 @@ class Gaussian(Mechanism):
     kind: ClassVar[str] = "gaussian"
 
     def __post_init__(self) -> None:
+        low, high = SMALLEST_SIGMA, LARGEST_SIGMA
         remedy = "it is the standard deviation of the noise at each step, in counts"
-        set_field = object.__setattr__
-        sigma = require_real(
-            "sigma", self.sigma, low=SMALLEST_SIGMA, high=LARGEST_SIGMA, remedy=remedy
+        half_lives = _half_lives(self.half_lives)
+        set_fields(
+            self,
+            sigma=require_real("sigma", self.sigma, low=low, high=high, remedy=remedy),
+            delta=require_delta(self.delta),
+            half_lives=half_lives,
+            weights=_weights(self.weights, len(half_lives)),
+            delay=require_delay(self.delay),
+            planned_tick_seconds=planned_tick(self.planned_tick_seconds),
         )
-        set_field(self, "sigma", sigma)
-        set_field(self, "delta", require_delta(self.delta))
-        set_field(self, "half_lives", _half_lives(self.half_lives))
-        set_field(self, "weights", _weights(self.weights, len(self.half_lives)))
-        set_field(self, "delay", require_delay(self.delay))
-        set_field(self, "planned_tick_seconds", planned_tick(self.planned_tick_seconds))
-        if memories_of(self.sigma, self._epochs, tuple(self.weights)) is None:
-            raise bad_parameter(
-                "sigma",
-                self.sigma,
-                "smaller for half-lives so long",
-                "64-bit integers end there; shorten the longest half-life",
-            )
-
-    @property
-    def _epochs(self) -> tuple[tuple[int, int], ...]:
-        return tuple(as_epoch(each) for each in self.half_lives)
+        self._memories  # noqa: B018 - refuses what does not fit
 
     @property
     def _memories(self) -> Memories:
-        found = memories_of(self.sigma, self._epochs, tuple(self.weights))
-        assert found is not None
+        epochs = tuple(as_epoch(each) for each in self.half_lives)
+        found = memories_of(self.sigma, epochs, tuple(self.weights))
+        if found is None:
+            bound = "smaller for half-lives so long"
+            remedy = "64-bit integers end there; shorten the longest half-life"
+            raise bad_parameter("sigma", self.sigma, bound, remedy)
         return found
 
     @property
@@ -266,24 +262,19 @@ class Gaussian(Mechanism):
 
 def require_delta(value: float) -> float:
     """A delta as a float, or a ``ParameterError``."""
-    remedy = (
-        "it is the chance that the promise may fail, far below one in the number of people, such as"
-        " 1e-9"
-    )
+    remedy = "it is the chance that the promise may fail, such as 1e-9"
     return require_real("delta", value, low=SMALLEST_DELTA, high=0.5, open_ends=True, remedy=remedy)
 
 
 def _half_lives(values: Any) -> tuple[float, ...]:
     remedy = "give whole steps (or such divided by 2, 3 or 4), longest first"
-    found = []
+    low, high = 1.0 / LARGEST_SHIFT, float(LONGEST_HALF_LIFE)
+    found: list[float] = []
     for at, each in enumerate(require_sequence("half_lives", values, remedy)):
-        name = f"half_lives[{at}]"
-        number = require_real(
-            name, each, low=1.0 / LARGEST_SHIFT, high=float(LONGEST_HALF_LIFE), remedy=remedy
-        )
-        epoch, shift = as_epoch(number)
-        if abs(Fraction(epoch, shift) - Fraction(number)) > Fraction(number) * Fraction(1, 1 << 50):
-            raise bad_parameter(name, each, "a whole number of steps", remedy)
+        number = require_real(f"half_lives[{at}]", each, low=low, high=high, remedy=remedy)
+        exact = Fraction(*as_epoch(number))
+        if abs(exact - Fraction(number)) > exact * Fraction(1, 1 << 50):
+            raise bad_parameter(f"half_lives[{at}]", each, "a whole number of steps", remedy)
         found.append(int(number) if number == int(number) else number)
     if not 1 <= len(found) <= MEMORIES:
         raise bad_parameter("number of half_lives", len(found), f"from 1 to {MEMORIES}", remedy)
@@ -293,30 +284,21 @@ def _half_lives(values: Any) -> tuple[float, ...]:
 
 
 def _weights(values: Any, half_lives: int) -> tuple[float, ...]:
-    remedy = (
-        "give what is kept for ever (0 for nothing), then one weight per half-life; they add up"
-        " to 1"
-    )
+    remedy = "give what is kept for ever, then one weight per half-life; they add up to 1"
+    least = 2.0**-43
     found = tuple(
-        require_real(
-            f"weights[{at}]", each, low=0.0 if at == 0 else 2.0**-43, high=1.0, remedy=remedy
-        )
+        require_real(f"weights[{at}]", each, low=least if at else 0.0, high=1.0, remedy=remedy)
         for at, each in enumerate(require_sequence("weights", values, remedy))
     )
     if len(found) != half_lives + 1:
-        raise bad_parameter(
-            "number of weights", len(found), f"{half_lives + 1}, one more than half_lives", remedy
-        )
+        bound = f"{half_lives + 1}, one more than half_lives"
+        raise bad_parameter("number of weights", len(found), bound, remedy)
     if abs(math.fsum(found) - 1.0) > 1e-6:
         raise bad_parameter("sum of weights", math.fsum(found), "1", remedy)
     exact = resolved(found)
-    if exact[-1] < 2.0**-43:
-        raise bad_parameter(
-            f"weights[{half_lives}]",
-            found[-1],
-            "at least 2**-43 once the others are rounded",
-            remedy,
-        )
+    if exact[-1] < least:
+        bound = "at least 2**-43 once the others are rounded"
+        raise bad_parameter(f"weights[{half_lives}]", found[-1], bound, remedy)
     return exact
 
 

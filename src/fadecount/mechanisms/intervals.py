@@ -19,7 +19,7 @@ from typing import Any, ClassVar, Self
 import numpy as np
 from numpy.typing import NDArray
 
-from fadecount.checks import require_budget, require_integer
+from fadecount.checks import require_budget, require_integer, set_fields
 from fadecount.errors import ParameterError, bad_parameter
 from fadecount.mechanisms.base import ExactMechanism, require_sequence
 from fadecount.mechanisms.loss import units_of
@@ -61,7 +61,7 @@ class Intervals(ExactMechanism):
         if not 1 <= len(checked) <= MOST_INTERVALS:
             bound = f"1 to {MOST_INTERVALS} intervals"
             raise bad_parameter("intervals", len(checked), bound, remedy)
-        object.__setattr__(self, "intervals", checked)
+        set_fields(self, intervals=checked)
         begin = np.bincount([first for first, _, _ in checked], minlength=self.horizon + 1)[1:]
         if not begin.all():
             raise ParameterError(

@@ -25,7 +25,13 @@ from typing import ClassVar
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from fadecount.checks import LARGEST_BUDGET, planned_tick, require_budget, require_real
+from fadecount.checks import (
+    LARGEST_BUDGET,
+    planned_tick,
+    require_budget,
+    require_real,
+    set_fields,
+)
 from fadecount.errors import bad_parameter
 from fadecount.mechanisms.base import ExactMechanism, require_delay, require_sequence
 from fadecount.mechanisms.loss import units_of
@@ -93,13 +99,14 @@ class Gradual(LevelMechanism):
     _budget_fields: ClassVar[tuple[str, ...]] = ("epsilon",)
 
     def __post_init__(self) -> None:
-        object.__setattr__(self, "epsilon", require_budget("epsilon", self.epsilon))
-        exponent = require_real(
-            "exponent", self.exponent, low=0.0, high=64.0, remedy="1 gives logarithmic fading"
+        remedy = "1 gives logarithmic fading"
+        set_fields(
+            self,
+            epsilon=require_budget("epsilon", self.epsilon),
+            exponent=require_real("exponent", self.exponent, low=0.0, high=64.0, remedy=remedy),
+            delay=require_delay(self.delay),
+            planned_tick_seconds=planned_tick(self.planned_tick_seconds),
         )
-        object.__setattr__(self, "exponent", exponent)
-        object.__setattr__(self, "delay", require_delay(self.delay))
-        object.__setattr__(self, "planned_tick_seconds", planned_tick(self.planned_tick_seconds))
         require_budget("epsilon at the highest level", self._level_budget(LEVELS - 1))
 
     def _level_budget(self, level: int) -> float:
@@ -139,7 +146,7 @@ class Linear(LevelMechanism):
     _budget_fields: ClassVar[tuple[str, ...]] = ("epsilon",)
 
     def __post_init__(self) -> None:
-        object.__setattr__(self, "epsilon", require_budget("epsilon", self.epsilon))
+        set_fields(self, epsilon=require_budget("epsilon", self.epsilon))
 
     @property
     def delay(self) -> int:
@@ -185,9 +192,10 @@ class Designed(LevelMechanism):
         )
         if not 1 <= len(budgets) <= LEVELS:
             raise bad_parameter("number of budgets", len(budgets), f"from 1 to {LEVELS}", remedy)
-        object.__setattr__(self, "budgets", budgets)
-        object.__setattr__(self, "delay", require_delay(self.delay))
-        object.__setattr__(self, "planned_tick_seconds", planned_tick(self.planned_tick_seconds))
+        tick = planned_tick(self.planned_tick_seconds)
+        set_fields(
+            self, budgets=budgets, delay=require_delay(self.delay), planned_tick_seconds=tick
+        )
 
     def _level_budget(self, level: int) -> float:
         return self.budgets[min(level, len(self.budgets) - 1)]

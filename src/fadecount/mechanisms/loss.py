@@ -21,7 +21,7 @@ def units_of(budget: float) -> int:
     return INFINITE if math.isinf(budget) else int(math.ldexp(budget, UNITS.bit_length() - 1))
 
 
-def rounded_up(units: int) -> float:
+def float_above(units: int) -> float:
     """The smallest float at or above a sum of units."""
     if units >= INFINITE:
         return math.inf

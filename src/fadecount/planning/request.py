@@ -18,7 +18,7 @@ from fractions import Fraction
 from itertools import pairwise
 from typing import Any
 
-from fadecount.checks import LONGEST, require_integer, require_real
+from fadecount.checks import LONGEST, require_integer, require_real, set_fields
 from fadecount.durations import UNITS, BlockLength, parse_duration
 from fadecount.errors import ParameterError, bad_parameter
 from fadecount.mechanisms import Loss, Mechanism
@@ -49,9 +49,7 @@ class Person:
         amount = require_integer(
             "amount", self.amount, minimum=1, maximum=LARGEST_SENSITIVITY, remedy=remedy
         )
-        for name, value in (("events", events), ("amount", amount)):
-            object.__setattr__(self, name, value)
-        object.__setattr__(self, "keys", require_keys(self.keys))
+        set_fields(self, events=events, amount=amount, keys=require_keys(self.keys))
         named = self.per in (None, "tick") or BlockLength.named(str(self.per)) is not None
         if not named or (self.per is None and (self.events, self.keys) != (1, 1)):
             bound = "tick, or a length such as 1h, 1d or 1mo"
