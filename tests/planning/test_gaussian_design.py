@@ -87,6 +87,7 @@ def test_delays_and_people() -> None:
     person = fc.Person(events=5, per="1d")
     shared = fc.design(targets={500: 3.0}, horizon=500, person=person, delta=1e-6)
     assert shared.loss_of([1, 1, 2, 9, 100], now=501) <= 3.0
+    assert isinstance(shared, fc.Gaussian)
     assert shared.mu_of([1] * 5, now=501) <= person.loss(shared, 500).amount * (1 + 1e-12)
     assert person.loss(found, 3).amount == 0.0
 
@@ -108,7 +109,8 @@ def test_tight_targets_cannot_be_met() -> None:
 
 
 def test_loose_targets_have_the_least_noise_there_is() -> None:
-    assert fc.design(targets={10: 10**5}, horizon=10, delta=1e-3).sigma == 0.5
+    found = fc.design(targets={10: 10**5}, horizon=10, delta=1e-3)
+    assert isinstance(found, fc.Gaussian) and found.sigma == 0.5
 
 
 def test_plans_show_pure_and_gaussian_options_side_by_side() -> None:

@@ -56,7 +56,7 @@ from fadecount.mechanisms.base import (
     require_step,
     require_window,
 )
-from fadecount.mechanisms.calendars import Calendar, EqualBlocks
+from fadecount.mechanisms.calendars import EqualBlocks
 from fadecount.mechanisms.noise_law import chernoff, quantile, scale_of, variance_of
 from fadecount.mechanisms.schedule import Schedule
 from fadecount.mechanisms.views import View, views_of
@@ -99,20 +99,17 @@ class Level:
     stages: tuple[Stage, ...] = field(init=False, repr=False, compare=False)
 
     def __post_init__(self) -> None:
-        length = require_integer(
-            "length", self.length, minimum=1, maximum=LONGEST, remedy="it is a number of steps"
-        )
+        remedy = "it is a number of steps"
+        length = require_integer("length", self.length, minimum=1, maximum=LONGEST, remedy=remedy)
         if not isinstance(self.tied, bool | np.bool):
-            raise bad_parameter(
-                "tied", self.tied, "True or False", "True announces differences to the level below"
-            )
+            remedy = "True announces differences to the level below"
+            raise bad_parameter("tied", self.tied, "True or False", remedy)
         try:
-            later = [
-                (f"later[{at}] ", lag, epsilon) for at, (lag, epsilon) in enumerate(self.later)
-            ]
+            later = [(f"later[{at}] ", lag, budget) for at, (lag, budget) in enumerate(self.later)]
         except (TypeError, ValueError):
+            remedy = "such as ((43201, 2.0),)"
             raise bad_parameter(
-                "later", self.later, "pairs of a lag and a budget", "such as ((43201, 2.0),)"
+                "later", self.later, "pairs of a lag and a budget", remedy
             ) from None
         stages = stages_of([("", self.lag, self.epsilon), *later])
         set_fields(
@@ -385,7 +382,6 @@ class Blocks(ExactMechanism):
         end: int,
         *,
         as_of: int | None = None,
-        calendar: Calendar | None = None,
     ) -> View:
         """How to count the steps ``start + 1 .. end`` from what is public after step ``as_of``
         (``end`` if left out): which figures to add, which differences to share, and the noise in
@@ -402,11 +398,10 @@ class Blocks(ExactMechanism):
         remedy = "it is the last step of which everything published is known"
         now = last if as_of is None else as_of
         now = require_integer("as_of", now, minimum=1, maximum=LONGEST, remedy=remedy)
-        dates = calendar or self.calendar
-        if dates.frontier(0, first) != first:
+        if (before := self.calendar.frontier(0, first)) != first:
             bound = "the end of a block of the smallest level"
-            raise bad_parameter("start", start, bound, f"such as {dates.frontier(0, first)}")
-        return View(views_of(self, first, last, now, calendar=dates))
+            raise bad_parameter("start", start, bound, f"such as {before}")
+        return View(views_of(self, first, last, now, calendar=self.calendar))
 
     def window_variance(self, start: int, end: int, *, as_of: int | None = None) -> float:
         """The variance of the noise in the count of the steps ``start + 1 .. end``, from what is

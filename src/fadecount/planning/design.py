@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import dataclasses
 from collections.abc import Mapping
-from typing import overload
 
 from fadecount.errors import ParameterError
 from fadecount.mechanisms import Blocks, Gaussian, Gradual
@@ -15,28 +14,6 @@ from fadecount.planning.request import Person, Request, read_request
 EXPONENTS = tuple(0.25 * step for step in range(33))
 
 
-@overload
-def design(
-    targets: Mapping[int, float],
-    *,
-    horizon: int,
-    delay: int = 0,
-    person: Person | None = None,
-    delta: None = None,
-    figures: Mapping[int, float] | None = None,
-    tick_seconds: float | None = None,
-) -> Blocks | Gradual: ...
-@overload
-def design(
-    targets: Mapping[int, float],
-    *,
-    horizon: int,
-    delay: int = 0,
-    person: Person | None = None,
-    delta: float,
-    figures: None = None,
-    tick_seconds: float | None = None,
-) -> Gaussian: ...
 def design(
     targets: Mapping[int, float],
     *,

@@ -75,31 +75,20 @@ def discovery_for(request: Request) -> Discovery | None:
         return None
     (per, share), person, delta = request.discover, request.person, request.delta
     if person.per != per:
-        raise bad_parameter(
-            "person",
-            f"one {person.subject}",
-            f"limited per {per} where keys appear by themselves",
-            f"such as Person(per={per!r}): one person who repeats a private key would publish it",
-        )
+        bound = f"limited per {per} where keys appear by themselves"
+        remedy = f"such as Person(per={per!r}): one who repeats a private key would publish it"
+        raise bad_parameter("person", f"one {person.subject}", bound, remedy)
     if person.amount > 1 or (person.keys == 1 and person.events > 1):
-        raise bad_parameter(
-            "events and amount of the person",
-            (person.events, person.amount),
-            "1 where keys appear by themselves under one key",
-            "persons are counted; give several keys per person to count several events",
-        )
+        name, given = "events and amount of the person", (person.events, person.amount)
+        bound = "1 where keys appear by themselves under one key"
+        raise bad_parameter(name, given, bound, "persons are counted; give them several keys")
     if request.tick_seconds is None or UNITS["d"] % request.tick_seconds:
-        raise bad_parameter(
-            "tick", request.tick_seconds, "a part of a day where keys appear", "such as 1m or 1d"
-        )
-    if delta is None:
+        bound = "a part of a day where keys appear"
+        raise bad_parameter("tick", request.tick_seconds, bound, "such as 1m or 1d")
+    if delta is None or not request.targets:
+        name, example = ("loss", "{'1h': 0.5}") if delta else ("delta", "1e-9")
         raise ParameterError(
-            "delta must be given where keys appear by themselves; it is the chance that a key"
-            " appears which one person alone brought, such as 1e-9"
-        )
-    if not request.targets:
-        raise ParameterError(
-            "loss must be given where keys appear by themselves; such as {'1h': 0.5, '30d': 2}"
+            f"{name} must be given where keys appear by themselves; such as {example}"
         )
     stages: list[tuple[int, Fraction]] = []
     lag = 0
