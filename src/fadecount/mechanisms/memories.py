@@ -285,8 +285,8 @@ class Memories:
     def shift_bound(self, age: Integers | int, size: float = 1.0) -> Reals:
         """What the integers that run add to the ideal length of the noise that hides an input of
         this size (or a group of inputs), ``size * sqrt(c_0**2 + ... + c_age**2)``, at most, before
-        division by ``shrink`` (docs/gaussian.md). Infinite where the bound does not close, at ages
-        beyond about 2**30 with half-lives of that size and large weight."""
+        division by ``shrink``: the smaller of two bounds (docs/gaussian.md). Infinite where neither
+        closes, at ages beyond about 2**30 with half-lives of that size and large weight."""
         unit = 2.0**self.unit_bits
         floors = 1.0 + self.rows / 64.0
         if self.kept:
@@ -299,13 +299,18 @@ class Memories:
             read_error = max(read_error, 0.5 / smallest)
         growth_error = max(self._growth_errors)
         read_error = (read_error + 2.0**-27) * (1.0 + growth_error)
+        kept = 1.0 - self._weight_error
         sums = np.asarray(self.response.readout(age)) * _SAFE
         reach = float(self.response.reach.sum()) * _SAFE
-        grown = (1.0 + reach) * growth_error * sums / (1.0 - self._weight_error)
-        errors, share = floors + read_error * unit * size * (1.0 + grown), reach + 2.0 * grown
-        left = np.maximum(1.0 - read_error * share, 0.0)
-        with np.errstate(divide="ignore"):
-            error = errors / left * _SAFE
+        grown = (1.0 + reach) * growth_error * sums / kept
+        error = np.full(sums.shape, math.inf)
+        for more, share in (
+            (sums * self._weight_error / kept, 2.0 * sums / kept),
+            (grown, reach + 2.0 * grown),
+        ):  # the largest error with error <= floors + ... + share * error, if there is one
+            left = 1.0 - read_error * share
+            closed = (floors + read_error * unit * size * (1.0 + more)) / np.maximum(left, 1e-300)
+            error = np.where(left > 0.0, np.minimum(error, closed * _SAFE), error)
         added: Reals = 2.0 * error / unit * np.sqrt(np.asarray(age, dtype=np.float64) + 1.0) * _SAFE
         return added
 
