@@ -371,15 +371,7 @@ class MemoryStream:
     @property
     def published(self) -> Published:
         """What was published, for questions about it."""
-        first = self.first_tick or 0
-        return Published(
-            description=self.description,
-            keys=self.keys,
-            first_tick=first,
-            steps=self.steps,
-            source=self._figures.rows,
-            calendar=_calendar(self.description, first, self.steps),
-        )
+        return _view(self, self.first_tick or 0, self.steps, self._figures)
 
     def earlier(self) -> None:
         """What earlier runs counted in the open tick: nothing."""
@@ -485,8 +477,8 @@ class StoredStream:
         if self.description.unit.of == "event":
             return None
         self._noted = self._stream.persons_noted
-        counted, noted = self._stream.persons_counted, self._noted > 0
-        return Earlier(key=self.person_key, counted=counted, any=noted)
+        counted = self._stream.persons_counted if self._noted else None
+        return Earlier(key=self.person_key, counted=counted)
 
     def position(self, source: str) -> bytes | None:
         """How far earlier runs have read a source, as :meth:`add` was told."""
@@ -571,16 +563,9 @@ class Run(Iterator[Closed]):
         published."""
         if per is None or self._range is None:
             return
-        stream, first = self.stream, self.stream.first_tick
+        first = self.stream.first_tick
         first = self._range.start if first is None else first
-        Published(
-            description=stream.description,
-            keys=stream.keys,
-            first_tick=first,
-            steps=self._range.stop - first,
-            source=FiguresInMemory().rows,
-            calendar=_calendar(stream.description, first, self._range.stop - first),
-        ).check_per(per)
+        _view(self.stream, first, self._range.stop - first, FiguresInMemory()).check_per(per)
 
     def stop(self) -> None:
         """End the run between two ticks; everything up to there is published."""
@@ -816,6 +801,17 @@ class _LiveRun(Run):
         for tick, key, amount, person in stored["waiting"]:
             self._waiting.setdefault(tick, []).append((tick, key, amount, bytes.fromhex(person)))
         return int(stored["position"])
+
+
+def _view(stream: RunStream, first: int, steps: int, figures: FiguresInMemory) -> Published:
+    return Published(
+        description=stream.description,
+        keys=stream.keys,
+        first_tick=first,
+        steps=steps,
+        source=figures.rows,
+        calendar=_calendar(stream.description, first, steps),
+    )
 
 
 def _calendar(description: Description, first_tick: int, steps: int) -> BlockCalendar | None:

@@ -119,7 +119,9 @@ def test_pieces_of_an_input_are_capped_as_row_by_row(
     unit = {"tick": "1h", "time": "time", "time_unit": "s", "person": "who", "person_per": "1d"}
     chosen = SourceOptions(**{**unit, "first_tick": 0, **UNITS[number]})
     for before in (False, True) if chosen.person_per == "1d" else (False,):
-        history = read(path, chosen, earlier=Earlier(key=KEY, counted=counted_before, any=before))
+        history = read(
+            path, chosen, earlier=Earlier(key=KEY, counted=counted_before if before else None)
+        )
         noted = {day: history.persons(24 * day) for day in DAYS}
         found = (
             rows_of(history),
@@ -166,6 +168,18 @@ def test_rows_are_together_exactly_if_person_and_block_are_the_same(
         order, begins = tally._checked(names, blocks, *together)
         runs = np.split(order, begins[1:]) if len(rows) else []
         assert sorted(run.tolist() for run in runs) == sorted(wanted.values())
+
+
+@pytest.mark.parametrize("rows", ["", "0,a,ann\n0,b,ann\n"])
+def test_an_input_without_hidden_keys(tmp_path: Path, rows: str) -> None:
+    path = written(tmp_path, "time,key,who\n" + rows)
+    declared: dict[str, Any] = {"key": "key", "keys": ("a", "b"), "discover": True}
+    persons = {"person": "who", "person_per": "1d", "keys_per_person": 2}
+    history = read(
+        path, SourceOptions(tick="1h", time="time", time_unit="s", **declared, **persons)
+    )
+    assert rows_of(history) == ([(0, 0, 1), (0, 1, 1)] if rows else [])
+    assert history.hidden(0) == {}
 
 
 @pytest.mark.parametrize("largest", [3, 1 << 40, 1 << 63])

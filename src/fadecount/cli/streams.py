@@ -281,7 +281,8 @@ def _plot(arguments: argparse.Namespace, reader: Reader) -> None:
     for key in wanted:
         if key not in known:
             remedy = "fadecount streams show lists them, and top those that appeared"
-            raise bad_parameter("--key", key, f"a key of stream {arguments.name!r}", remedy)
+            bound = f"a key of stream {arguments.name!r} that was shown then"
+            raise bad_parameter("--key", key, bound, remedy)
     if len(wanted) > MOST_PANELS:
         raise ParameterError(
             f"--key must choose at most {MOST_PANELS} keys to draw, the stream has {len(known)};"

@@ -26,10 +26,9 @@ from fadecount.sources.rows import (
     CsvRows,
     Reason,
     Rules,
-    Texts,
     column_places,
-    decoded,
     numbered_lines,
+    texts_of,
     without_ending,
 )
 from fadecount.sources.tally import Rows
@@ -80,7 +79,7 @@ def csv_rows(path: Path, options: SourceOptions) -> Iterator[Rows]:
                 )
             if not plain:
                 others = [
-                    (at, *_cells(_odd_line(lines[at], parser, options), options))
+                    (at, *_cells(without_ending(lines[at]), parser, options))
                     for at in np.flatnonzero(~regular)
                     if without_ending(lines[at])
                 ]
@@ -90,13 +89,8 @@ def csv_rows(path: Path, options: SourceOptions) -> Iterator[Rows]:
             yield numbers.rows(frame)
 
 
-def _odd_line(raw: bytes, parser: CsvRows, options: SourceOptions) -> Texts:
-    line = without_ending(raw)
-    text = decoded(line) if len(line) <= options.max_line_bytes else Reason.OVERLONG
-    return text if isinstance(text, Reason) else parser(text)
-
-
-def _cells(texts: Texts, options: SourceOptions) -> tuple[str | int | None, ...]:
+def _cells(line: bytes, parser: CsvRows, options: SourceOptions) -> tuple[str | int | None, ...]:
+    texts = texts_of(line if len(line) <= options.max_line_bytes else Reason.OVERLONG, parser)
     if isinstance(texts, Reason):
         return (*(None for _ in options.columns), int(texts))
     return (*texts, None)

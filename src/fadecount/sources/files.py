@@ -23,7 +23,7 @@ from fadecount.sources.rows import (
     OUTSIDE,
     Event,
     Reason,
-    RowJudge,
+    Rules,
     column_places,
     numbered_lines,
     row_reader,
@@ -143,10 +143,10 @@ def events(
     its name in messages."""
     lines = numbered_lines(stream, options.max_line_bytes)
     read_row = row_reader(kind, lines, options, source)
-    judge = RowJudge(options)
+    rules = Rules(options)
     for number, line in lines:
         texts = read_row(line)
-        yield number, texts if isinstance(texts, Reason) else judge(texts)
+        yield number, texts if isinstance(texts, Reason) else rules.event(texts)
 
 
 def _in_columns(

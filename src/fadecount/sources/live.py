@@ -21,7 +21,7 @@ from fadecount.noise import unpredictable
 from fadecount.sources.files import line_format, require_file
 from fadecount.sources.options import SourceOptions
 from fadecount.sources.report import SourceReport
-from fadecount.sources.rows import Event, Lines, Reason, RowJudge, Texts, numbered_lines, row_reader
+from fadecount.sources.rows import Event, Lines, Reason, Rules, Texts, numbered_lines, row_reader
 from fadecount.streams.inputs import Key, person_digest
 
 FLUSH_ROWS = 10_000
@@ -100,7 +100,7 @@ class LiveReading(Iterator[LiveBatch]):
             raise bad_parameter("unique", options.unique, "left out for a live source", remedy)
         self.report = SourceReport()
         self._stream, self._options, self._clock, self._source = stream, options, clock, source
-        self._judge = RowJudge(options)
+        self._rules = Rules(options)
         self._person_key = person_key or unpredictable(32)
         self._arrivals: queue.Queue[_Arrival | Exception | None] = queue.Queue(LINES_WAITING)
         self._rows: list[LiveRow] = []
@@ -135,7 +135,9 @@ class LiveReading(Iterator[LiveBatch]):
                     second = int(arrival.now) + 1
                 self.report.rows_read += 1
                 event = (
-                    self._judge(arrival.texts) if isinstance(arrival.texts, list) else arrival.texts
+                    self._rules.event(arrival.texts)
+                    if isinstance(arrival.texts, list)
+                    else arrival.texts
                 )
                 reason = event if isinstance(event, Reason) else self._add(event, arrival.now)
                 if reason is not None:

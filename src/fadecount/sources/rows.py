@@ -231,11 +231,13 @@ def row_reader(
         read = log_row if kind == "log" else json_row
         parse = partial(read, columns=options.columns)
 
-    def texts(line: bytes | Reason) -> Texts:
-        text = line if isinstance(line, Reason) else decoded(line)
-        return text if isinstance(text, Reason) else parse(text)
+    return partial(texts_of, parse=parse)
 
-    return texts
+
+def texts_of(line: bytes | Reason, parse: Callable[[str], Texts]) -> Texts:
+    """The texts of a line."""
+    text = line if isinstance(line, Reason) else decoded(line)
+    return text if isinstance(text, Reason) else parse(text)
 
 
 _WHOLE = re.compile(r"([0-9]{1,18})(?:\.0{1,9})?")
@@ -254,23 +256,25 @@ class Event(NamedTuple):
 
 
 class Rules:
-    """What single cells mean: numbers from 0 on, or minus the :class:`Reason` why they mean
-    nothing; for times see :func:`time_reader`."""
+    """What cells and rows mean. A number below 0 is minus the :class:`Reason` why a cell means
+    nothing. Nothing is kept between rows."""
 
     def __init__(self, options: SourceOptions) -> None:
         self.time = time_reader(options.time_unit, options.zone)
+        """Unix seconds, or ``NO_TIME``."""
+        self._options = options
         self._keys = {key: index for index, key in enumerate(options.keys)}
-        self._discover = options.discover
-        self._other = -int(Reason.KEY)
-        if options.other is not None and not options.discover:
-            self._other = self._keys[options.other]
+        columns = (options.time, options.key, options.amount, options.person, options.unique)
+        self._places = [None if name is None else options.columns.index(name) for name in columns]
 
     def key(self, text: str) -> int:
         """The index of a declared key; behind them that of all hidden ones."""
-        index = self._keys.get(text)
+        options, index = self._options, self._keys.get(text)
         if index is not None:
             return index
-        return len(self._keys) if self._discover and can_be_key(text) else self._other
+        if options.discover:
+            return len(self._keys) if can_be_key(text) else -int(Reason.KEY)
+        return -int(Reason.KEY) if options.other is None else self._keys[options.other]
 
     def amount(self, text: str) -> int:
         """A whole number from 0 on (``3`` or ``3.0``)."""
@@ -279,32 +283,22 @@ class Rules:
             return -int(Reason.NEGATIVE if _NEGATIVE.fullmatch(text) else Reason.AMOUNT)
         return int(whole[1])
 
-
-class RowJudge:
-    """Judges the texts of a row, given in the order of ``options.columns``. Keeps nothing between
-    rows."""
-
-    def __init__(self, options: SourceOptions) -> None:
-        self._rules = Rules(options)
-        columns = (options.time, options.key, options.amount, options.person, options.unique)
-        places = [None if name is None else options.columns.index(name) for name in columns]
-        self._time, self._key, self._amount, self._person, self._id = places
-        self._hidden = len(options.keys) if options.discover else None
-
-    def __call__(self, texts: list[str]) -> Event | Reason:
-        rules, seconds, amount, person, row_id = self._rules, 0, 1, "", ""
+    def event(self, texts: list[str]) -> Event | Reason:
+        """The event of a row, whose texts are in the order of ``options.columns``."""
+        at_time, at_key, at_amount, at_person, at_id = self._places
+        seconds, amount, person, row_id = 0, 1, "", ""
         key: int | str = 0
-        if self._time is not None and (seconds := rules.time(texts[self._time])) == NO_TIME:
+        if at_time is not None and (seconds := self.time(texts[at_time])) == NO_TIME:
             return Reason.TIME
-        if self._key is not None:
-            index = rules.key(texts[self._key])
+        if at_key is not None:
+            index = self.key(texts[at_key])
             if index < 0:
                 return Reason(-index)
-            key = texts[self._key] if index == self._hidden else index
-        if self._amount is not None and (amount := rules.amount(texts[self._amount])) < 0:
+            key = texts[at_key] if index == len(self._keys) else index
+        if at_amount is not None and (amount := self.amount(texts[at_amount])) < 0:
             return Reason(-amount)
-        if self._person is not None and not (person := texts[self._person]):
+        if at_person is not None and not (person := texts[at_person]):
             return Reason.PERSON
-        if self._id is not None and not (row_id := texts[self._id]):
+        if at_id is not None and not (row_id := texts[at_id]):
             return Reason.ID
         return Event(seconds, key, amount, person, row_id)

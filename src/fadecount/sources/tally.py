@@ -88,12 +88,11 @@ Counted = Callable[[Sequence[bytes], Sequence[Key] | None], Numbers]
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Earlier:
-    """What of persons earlier runs counted in the first wanted tick, which is still open (``any``:
-    whether there is something). Digests use this key."""
+    """What of persons earlier runs counted in the first wanted tick, which is still open (None:
+    nothing). Digests use this key."""
 
     key: bytes
-    counted: Counted
-    any: bool = True
+    counted: Counted | None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
@@ -349,14 +348,14 @@ class Caps:
     def _reopened(self, blocks: Numbers) -> Mask:
         """Where the block is the first one, and earlier runs have counted persons there."""
         first, earlier = self._options.first_tick, self._earlier
-        if first is None or earlier is None or not earlier.any:
+        if first is None or earlier is None or earlier.counted is None:
             return np.zeros(len(blocks), dtype=np.bool_)
         return np.equal(blocks, self._options.block_of(first))
 
     def _counted(self, rows: Placed, *, by_key: bool) -> Numbers:
         """What earlier runs counted of the persons of these rows: events (under the key of the
         row), or where a person has several keys, and not ``by_key``, keys."""
-        if not len(rows.ticks) or self._earlier is None:
+        if not len(rows.ticks) or self._earlier is None or self._earlier.counted is None:
             return np.zeros(len(rows.ticks), dtype=np.int64)
         keys = self._names_of_keys(rows) if by_key else None
         return self._earlier.counted(self._digests(rows), keys)
@@ -389,10 +388,11 @@ class Caps:
             return rows.keys
         hidden = np.flatnonzero(rows.keys == len(self._options.keys))
         numbers: dict[str, int] = {}
+        texts = as_list(rows.texts[hidden])
         keys = rows.keys.copy()
-        keys[hidden] += [
-            numbers.setdefault(text, len(numbers)) for text in as_list(rows.texts[hidden])
-        ]
+        keys[hidden] += np.array(
+            [numbers.setdefault(text, len(numbers)) for text in texts], dtype=np.int64
+        )
         return keys
 
 
