@@ -26,7 +26,7 @@ from fadecount.spark import Stream
 OPTIONS: dict[str, tuple[str, ...]] = {
     "tick": ("", "--tick 1h", "--tick 90m", "--tick 1d", "--tick 7d"),
     "loss": ("--loss 0=0.1 --loss 100=3", "--loss 30=1"),
-    "error": ("", "--mean-error 50"),
+    "error": ("", "--mean-error 500"),
     "delay": ("", "--delay 2"),
     "person": (
         "",
@@ -57,7 +57,7 @@ def all_pairs() -> Iterator[Chosen]:
 
     while missing:
         chosen = dict(min(missing, key=sorted))
-        for name in OPTIONS.keys() - chosen.keys():
+        for name in [each for each in OPTIONS if each not in chosen]:
             values = {value: news(chosen, name, value) for value in OPTIONS[name]}
             chosen[name] = max(values, key=values.__getitem__)
         missing -= {frozenset(pair) for pair in combinations(chosen.items(), 2)}

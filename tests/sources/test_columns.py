@@ -298,3 +298,22 @@ def test_a_time_outside_the_calendar_is_one_bad_row(zone: str, tick_seconds: int
         reading = read(frame, options(zone=zone, tick=tick_seconds))
         assert reading.counts.tolist() == [1]
         assert dict(reading.report.skipped) == {Reason.TIME: 1}
+
+
+@pytest.mark.parametrize("unique", [None, "id"])
+def test_files_of_several_formats_share_caps_and_ids(tmp_path: Path, unique: str | None) -> None:
+    rows = [(f"a-name-of-many-letters-{who}", who) for who in "aba"]
+    paths = [tmp_path / f"events.{ending}" for ending in ("jsonl", "csv", "parquet")]
+    frame = pl.DataFrame(
+        {"time": [0, 0, 0], "who": [who for who, _ in rows], "id": [name for _, name in rows]}
+    )
+    frame.write_ndjson(paths[0])
+    frame.write_csv(paths[1])
+    frame.write_parquet(paths[2])
+    chosen = options(time_unit="s", person="who", per_person=4, unique=unique)
+    for order in (paths, paths[::-1], [paths[1], paths[0], paths[2]]):
+        history = read(order, chosen)
+        assert history.counts.tolist() == ([2] if unique else [7])
+        dropped, repeated = (0, 7) if unique else (2, 0)
+        report = history.report
+        assert (report.rows_dropped, report.skipped[Reason.REPEATED]) == (dropped, repeated)

@@ -174,7 +174,7 @@ def test_rows_are_together_exactly_if_person_and_block_are_the_same(
 def test_an_input_without_hidden_keys(tmp_path: Path, rows: str) -> None:
     path = written(tmp_path, "time,key,who\n" + rows)
     declared: dict[str, Any] = {"key": "key", "keys": ("a", "b"), "discover": True}
-    persons = {"person": "who", "person_per": "1d", "keys_per_person": 2}
+    persons: dict[str, Any] = {"person": "who", "person_per": "1d", "keys_per_person": 2}
     history = read(
         path, SourceOptions(tick="1h", time="time", time_unit="s", **declared, **persons)
     )

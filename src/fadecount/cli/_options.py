@@ -199,25 +199,28 @@ def group_from(arguments: argparse.Namespace) -> Group | None:
     """Return the group that ``--group`` names, with the promise that ``--group-loss`` gives."""
     from fadecount.streams.loss import Group
 
-    limits = [limit_from(text, name="--group-loss") for text in arguments.group_loss]
-    if len(dict(limits)) < len(limits):
-        raise ParameterError("--group-loss must name each age once; remove the duplicate")
+    limits = limits_from(arguments.group_loss, name="--group-loss")
     if arguments.group is None:
         if limits:
             raise ParameterError("--group must be given with --group-loss; it names the group")
         return None
     if not is_stored(arguments):
         raise ParameterError("--state or --database must be given with --group")
-    return Group.of(arguments.group, dict(limits)) if limits else Group(name=arguments.group)
+    return Group.of(arguments.group, limits) if limits else Group(name=arguments.group)
 
 
-def limit_from(text: str, *, name: str) -> tuple[str, float]:
-    """Return an age, as it is written, and the largest loss up to it."""
-    age, _, loss = text.partition("=")
-    try:
-        return age, float(loss)
-    except ValueError:
-        raise bad_parameter(name, text, "AGE=LOSS", "such as 30d=2") from None
+def limits_from(texts: list[str], *, name: str, shape: str = "AGE=LOSS") -> dict[str, float]:
+    """Return the largest loss up to each age, as AGE=LOSS gives them; ages stay as written."""
+    limits = {}
+    for text in texts:
+        age, _, loss = text.partition("=")
+        if age in limits:
+            raise ParameterError(f"{name} must name each age once; remove the duplicate")
+        try:
+            limits[age] = float(loss)
+        except ValueError:
+            raise bad_parameter(name, text, shape, "such as 30d=2") from None
+    return limits
 
 
 _OLDEST = 1 << 60

@@ -33,7 +33,7 @@ from fadecount.cli._options import (
     JSON_OPTION,
     TICK_OPTION,
     add_options,
-    limit_from,
+    limits_from,
     per_person,
     tick_seconds_from,
 )
@@ -200,16 +200,16 @@ def _wishes(arguments: argparse.Namespace, tick: int | None) -> dict[str, Any]:
     for name in ("horizon", "delay"):
         if getattr(arguments, name) is not None:
             wishes[name] = steps_or_duration(getattr(arguments, name))
-    limits = [limit_from(text, name="--loss") for text in arguments.loss]
-    losses = {steps_or_duration(age): loss for age, loss in limits}
-    if len(losses) < len(limits):
-        raise ParameterError("--loss must name each age once; remove the duplicate")
+    limits = limits_from(arguments.loss, name="--loss")
+    discover = arguments.discover
+    if discover is not None and "=" in discover:
+        discover = limits_from([discover], name="--discover", shape="1d=PART")
     return {
         **wishes,
-        "loss": losses or None,
+        "loss": {steps_or_duration(age): loss for age, loss in limits.items()} or None,
         "tick": tick,
         "person": _person(arguments),
-        "discover": _discover(arguments.discover),
+        "discover": discover,
     }
 
 
@@ -225,16 +225,6 @@ def _person(arguments: argparse.Namespace) -> Person:
         return Person(amount=amount)
     events, slot = per_person(arguments.per_person)
     return Person(events=events, keys=keys, amount=amount, per=slot)
-
-
-def _discover(text: str | None) -> str | dict[str, float] | None:
-    if text is None or "=" not in text:
-        return text
-    per, _, part = text.partition("=")
-    try:
-        return {per: float(part)}
-    except ValueError:
-        raise bad_parameter("--discover", text, "1d, or 1d=PART", "such as 1d=0.5") from None
 
 
 def steps_or_duration(text: str) -> int | str:
