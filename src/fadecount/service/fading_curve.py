@@ -143,8 +143,10 @@ class FadingCurve:
         )
 
     def typical_error(self) -> float:
-        """The root of the mean squared error of the noise over a year of ticks."""
-        return math.sqrt(self.mechanism.mse(max(2, YEAR // self.tick_seconds)))
+        """The root of the mean squared error of the noise over a year of ticks, or up to the last
+        tick of a mechanism that ends before."""
+        ticks = max(2, YEAR // self.tick_seconds)
+        return math.sqrt(self.mechanism.mse(min(ticks, self.mechanism.last_step or ticks)))
 
 
 @lru_cache(maxsize=64)
