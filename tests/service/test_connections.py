@@ -211,3 +211,17 @@ def test_a_slow_request_on_a_used_connection_is_given_up(tight: Harness) -> None
             time.sleep(0.05)
         rest(connection)
         assert time.monotonic() - begun < 8
+
+
+def test_a_client_may_ask_before_it_sends_a_body(tight: Harness) -> None:
+    """The head is judged first: without a token no body is asked for."""
+    head = (
+        "POST /v1/streams/doors/events HTTP/1.1\r\nHost: localhost\r\nExpect: 100-continue\r\n"
+        f"Content-Type: application/json\r\nContent-Length: {len(EVENTS)}\r\n"
+    )
+    for line, answer in ((f"Authorization: Bearer {tight.admin}\r\n", b"100"), ("", b"401")):
+        with connected(tight) as connection:
+            connection.sendall(f"{head}{line}\r\n".encode())
+            assert connection.recv(65536).startswith(b"HTTP/1.1 " + answer)
+            connection.sendall(EVENTS)
+            assert answer == b"401" or connection.recv(65536).startswith(b"HTTP/1.1 202")

@@ -27,12 +27,17 @@ class Counts extends Chart {
 
   describe(row) { return [this.when(row), spoken(row)]; }
 
-  times(frame, x) {
+  /* Scales for rows with their marks, and whether a band of this height is too thin to be seen. */
+  axes(frame, rows, band) {
+    const [low, high] = extent(rows);
+    const thin = band > 0 && this.items.length > 1 && (band / (high - low)) * frame.down < READABLE;
+    const bottom = thin ? frame.bottom - STRIP - 22 : frame.bottom;
+    const x = (time) => frame.left + ((time - this.from) / (this.to - this.from || 1)) * frame.across;
+    const y = (value) => frame.top + (1 - (value - low) / (high - low)) * (bottom - frame.top);
     const ticks = timeTicks(this.from, this.to, Math.max(2, frame.across / 75), this.zone);
-    return this.labels(frame, ticks.map(({ at, label }) => ({ x: x(at), words: label })));
+    const times = this.labels(frame, ticks.map(({ at, label }) => ({ x: x(at), words: label })));
+    return { x, y, thin, marks: [...this.levels(frame, y, roundTicks(low, high, 5), number), ...times] };
   }
-
-  values(frame, y, low, high) { return this.levels(frame, y, roundTicks(low, high, 5), number); }
 
   /* The band alone, around zero, in a strip of its own: where it is too thin to be seen beside the counts. */
   enlarged(frame, corners, x) {
@@ -57,14 +62,8 @@ export class LineChart extends Counts {
 
   paint(frame) {
     const shown = thinned(this.items, frame.across);
-    const [low, high] = extent(shown);
-    const x = (time) => frame.left + ((time - this.from) / (this.to - this.from || 1)) * frame.across;
+    const { x, y, thin, marks: parts } = this.axes(frame, shown, Math.max(0, ...shown.map((row) => row.high - row.low)));
     this.scale = (row) => x(row.time);
-    const wide = shown.reduce((most, row) => Math.max(most, row.high - row.low), 0);
-    const thin = wide > 0 && shown.length > 1 && (wide / (high - low)) * frame.down < READABLE;
-    const bottom = thin ? frame.bottom - STRIP - 22 : frame.bottom;
-    const y = (value) => frame.top + (1 - (value - low) / (high - low)) * (bottom - frame.top);
-    const parts = [...this.values(frame, y, low, high), ...this.times(frame, x)];
     parts.push(node("path", { class: "band", d: area(shown.map((row) => [x(row.time), y(row.high)]), shown.map((row) => [x(row.time), y(row.low)])) }));
     parts.push(node("path", { class: "line", d: line(shown.map((row) => [x(row.time), y(row.value)])) }));
     if (thin) parts.push(...this.enlarged(frame, shown.map((row) => corner(row, row.time)), x));
@@ -82,15 +81,11 @@ export class BarChart extends Counts {
 
   paint(frame) {
     const rows = this.items;
-    const [low, high] = extent([...rows, { low: 0, high: 0 }]);
-    const x = (time) => frame.left + ((time - this.from) / (this.to - this.from || 1)) * frame.across;
+    const finest = Math.min(...rows.map((row) => row.high - row.low));
+    const { x, y, thin, marks } = this.axes(frame, [...rows, { low: 0, high: 0 }], finest);
     this.scale = (row) => x((row.time + row.end) / 2);
-    const finest = rows.reduce((least, row) => Math.min(least, row.high - row.low), Infinity);
-    const thin = rows.length > 1 && (finest / (high - low)) * frame.down < READABLE;
-    const bottom = thin ? frame.bottom - STRIP - 22 : frame.bottom;
-    const y = (value) => frame.top + (1 - (value - low) / (high - low)) * (bottom - frame.top);
     const hatch = node("pattern", { id: "hatch", width: 5, height: 5, patternUnits: "userSpaceOnUse", patternTransform: "rotate(45)" }, node("rect", { class: "hatched", width: 2, height: 5 }));
-    const parts = [node("defs", {}, hatch), ...this.values(frame, y, low, high), ...this.times(frame, x)];
+    const parts = [node("defs", {}, hatch), ...marks];
     rows.forEach((row, index) => {
       const [left, right] = [x(row.time), x(row.end)];
       const gap = Math.min(6, (right - left) * 0.2);
@@ -111,8 +106,7 @@ export class BarChart extends Counts {
 /* From the lowest to the highest edge of the band with some air, and from zero when zero is near. */
 function extent(rows) {
   if (!rows.length) return [0, 1];
-  const low = rows.reduce((least, row) => Math.min(least, row.low), Infinity);
-  const high = rows.reduce((most, row) => Math.max(most, row.high), -Infinity);
+  const [low, high] = [Math.min(...rows.map((row) => row.low)), Math.max(...rows.map((row) => row.high))];
   const air = Math.max(1, (high - low) * 0.08);
   return [low >= 0 && low < 0.4 * high ? 0 : low - air, high + air];
 }
