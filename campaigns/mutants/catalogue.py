@@ -479,9 +479,8 @@ MUTANTS = (
     Mutant(
         "the writing thread ends without a sign",
         "service/writer.py",
-        """type(error).__name__)
-            self.give_up()""",
-        """type(error).__name__)""",
+        "if not self._reconnects or not isinstance(error, StoreError):",
+        "if not self._reconnects:",
         ("tests/service/test_writer.py",),
     ),
     Mutant(
