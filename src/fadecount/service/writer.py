@@ -102,6 +102,8 @@ class Leader:
         self._intakes: dict[str, Intake] = {}
         """What accepts the events of a stream: the stream itself, if this process leads it."""
         self._behind = False
+        self._ahead: dict[str, Stream] = {}
+        """Those that wait, since the clock is ahead of them."""
         self._queue: list[tuple[float, int, Stream]] = []
         """A heap: when the open tick of each running stream ends. A stream that is not in
         ``_intakes`` any more is passed over."""
@@ -279,7 +281,8 @@ class Leader:
             self._store.delete(name)
         except LockedError:  # a stream that is refused here may be led elsewhere
             raise _led_elsewhere() from None
-        for known in (self._states, self._intakes, self._untidy):
+        known: dict[str, Any]
+        for known in (self._states, self._intakes, self._ahead, self._untidy):
             known.pop(name, None)
         log.warning("stream %s is deleted", name)
         self.changed.add(name)
@@ -375,14 +378,15 @@ class Leader:
             what = str(error) if isinstance(error, FullError) else type(error).__name__
             log.error("stream %s cannot go on (%s): it is left alone", name, what)
         self._states[name] = state
-        self._intakes.pop(name, None)
+        for known in (self._intakes, self._ahead):
+            known.pop(name, None)
 
     def _read_clock(self, now: float) -> None:
         """Go on with streams for which the clock is right again; log once when the clock is behind
         even the stream that is due next."""
-        for name in [name for name, state in self._states.items() if state == "clock ahead"]:
-            stream = self._own(name)
-            if stream is not None and _reading(stream, now).state is not ClockState.AHEAD:
+        for name, stream in list(self._ahead.items()):
+            if _reading(stream, now).state is not ClockState.AHEAD:
+                del self._ahead[name]
                 self._states[name] = "running"
                 log.warning("stream %s goes on: the clock is right again", name)
                 self._schedule(stream)
@@ -418,7 +422,7 @@ class Leader:
         name, tick, reading = stream.description.name, stream.open_tick, _reading(stream, now)
         if reading.state is ClockState.AHEAD:
             log.error("stream %s stops: %s", name, reading.text)
-            self._states[name] = "clock ahead"
+            self._states[name], self._ahead[name] = "clock ahead", stream
         if reading.due is None:
             return range(0)
         most = min(MOST_TICKS_AT_ONCE, max(1, CELLS // stream.status.width), _steps_left(stream))
