@@ -18,9 +18,9 @@ import time
 from pathlib import Path
 from typing import Any
 
-from tests.spark.oracle import SECRET, START, Place, Row
+from tests.spark.oracle import SECRET, START
 from tests.spark.session import build_session
-from tests.spark.test_neighbours import DAY, HOUR, KEYS, table_figures
+from tests.spark.test_neighbours import DAY, HOUR, KEYS, table_figures, violations
 
 CAP = {"person": "who", "per_person": 2, "person_per": "1d"}
 UNITS = 10
@@ -38,26 +38,6 @@ def day_of(chance: random.Random, number: int) -> list[Any]:
     begin = START + DAY * chance.randrange(3)
     moments = [begin + chance.choice((0, HOUR, chance.randrange(DAY))) for _ in range(number)]
     return [(moment, chance.choice(KEYS), "ann") for moment in moments]
-
-
-def violations(without: dict[Place, Row], with_unit: dict[Place, Row], most: int) -> list[str]:
-    """Every way in which figures differ by more than a unit that adds at most so many events to one
-    day."""
-    if without.keys() != with_unit.keys():
-        return ["other figures"]
-    wrong, added, days = [], dict[tuple[str, int], int](), set[int]()
-    for place, (end, status, value, *_, published) in without.items():
-        per, start, stage, _ = place
-        now = with_unit[place]
-        if (end, status, published) != (now[0], now[1], now[5]):
-            wrong.append(f"{place}: end, status or published")
-        if now[2] != value:
-            added[per, stage] = added.get((per, stage), 0) + now[2] - value
-            days |= {start // DAY} if per != "1mo" else set()
-            if now[2] < value or stage < 0:
-                wrong.append(f"{place}: {value} became {now[2]}")
-    wrong += [f"{where}: {sum_} more" for where, sum_ in added.items() if sum_ > most]
-    return wrong + (["several days"] if len(days) > 1 else [])
 
 
 def main() -> int:

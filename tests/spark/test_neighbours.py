@@ -26,23 +26,23 @@ EXACT = fc.Blocks(
 
 
 def violations(without: dict[Place, Row], with_unit: dict[Place, Row], most: int = 1) -> list[str]:
-    """Every way in which figures differ by more than one unit that adds at most so many events."""
+    """Every way in which figures differ by more than a unit that adds at most so many events to one
+    day."""
     if without.keys() != with_unit.keys():
         return ["other figures"]
-    wrong: list[str] = []
-    moved: dict[tuple[str, int], set[int]] = {}
-    for place, left in without.items():
-        right = with_unit[place]
-        if (left[0], left[1], left[5]) != (right[0], right[1], right[5]):
+    wrong, added, days = [], dict[tuple[str, int], int](), set[int]()
+    for place, (end, status, value, *_, published) in without.items():
+        per, start, stage, _ = place
+        now = with_unit[place]
+        if (end, status, published) != (now[0], now[1], now[5]):
             wrong.append(f"{place}: end, status or published")
-        if left[2] != right[2]:
-            per, start, stage, _ = place
-            moved.setdefault((per, stage), set()).add(start)
-            if not 0 < right[2] - left[2] <= most or stage < 0:
-                wrong.append(f"{place}: {left[2]} became {right[2]}")
-    return wrong + [
-        f"{where}: several blocks" for where, starts in moved.items() if len(starts) > 1
-    ]
+        if now[2] != value:
+            added[per, stage] = added.get((per, stage), 0) + now[2] - value
+            days |= {start // DAY} if per != "1mo" else set()
+            if now[2] < value or stage < 0:
+                wrong.append(f"{place}: {value} became {now[2]}")
+    wrong += [f"{where}: {sum_} more" for where, sum_ in added.items() if sum_ > most]
+    return wrong + (["several days"] if len(days) > 1 else [])
 
 
 def table_figures(session: Any, root: Path, events: list[Any], **person: Any) -> dict[Place, Row]:

@@ -83,10 +83,8 @@ class Stream:
             remedy = "figures on Spark are those of blocks"
             raise bad_parameter("mechanism", self.mechanism, "fadecount.Blocks", remedy)
         for each in ("amount", "unique", "other", "late"):
-            if getattr(options, each) is not None:
-                raise bad_parameter(
-                    each, getattr(options, each), "None", "Spark has no such option"
-                )
+            if (value := getattr(options, each)) is not None:
+                raise bad_parameter(each, value, "None", "Spark has no such option")
         if options.time is None or options.key is None:
             raise ParameterError("time and key must be given; they are columns of the events")
         if options.discover != (self.discovery is not None):
@@ -281,12 +279,17 @@ class Ledger:
             )
         return last
 
-    def append(self, last: Commit, counts: DataFrame, **changes: Any) -> Commit:
+    def append(self, last: Commit, counts: DataFrame, **about: Any) -> Commit:
         """Freeze more counts: write them as a part of the ledger, commit it, and remove what only
-        earlier commits needed. Now and then the ledger is written anew as one part, without the
-        positions that need not be ``kept``."""
+        earlier commits needed. Now and then the ledger of a stream is written anew as one part,
+        without the largest blocks about which everything is public."""
         number, parts = last.number + 1, last.parts
-        commit = replace(last, number=number, after=last.open, **changes)
+        commit = replace(last, number=number, after=last.open, **about)
+        if last.stream["kind"] == "stream":
+            top = len(self.stream.blocks.levels) - 1
+            lag = self.stream.blocks.levels[top].stages[-1].lag  # no other one is longer
+            done = self.calendar(last).frontier(top, max(0, last.open - lag))
+            commit = replace(commit, kept=int(done))
         if commit.kept > last.kept or len(parts) >= _MOST_PARTS:
             both = counts.unionByName(self.counts(last, commit.kept)).groupBy("position", "key")
             counts, parts = both.agg(sql.sum("count").alias("count")), ()
@@ -314,12 +317,6 @@ class Ledger:
         known = Midnights.from_json(commit.midnights) if commit.midnights else None
         ticks, first = self.stream.options.ticks, self.stream.first_tick
         return calendar_of(self.stream.blocks, ticks, first, known).reaching(commit.open)
-
-    def done(self, commit: Commit) -> int:
-        """The position before which everything is public: the last end of a largest block."""
-        top = len(self.stream.blocks.levels) - 1
-        lag = self.stream.blocks.levels[top].stages[-1].lag  # no other one is longer
-        return int(self.calendar(commit).frontier(top, max(0, commit.open - lag)))
 
     def counts(self, commit: Commit, after: int) -> DataFrame:
         """The rows of the ledger from a position on, also those of a time to come."""

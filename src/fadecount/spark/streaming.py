@@ -69,8 +69,7 @@ def publish(events: DataFrame, stream: Stream, *, to: Sink) -> Any:
             events = rows.dropna(subset=["key"]).withColumn("position", in_time)
             counts = events.groupBy("position", "key").count()
             now = max(commit.open, stream.position(clock // 1_000_000 - grace))
-            about = {"query": query, "clock": clock, "kept": ledger.done(commit)}
-            commit = ledger.append(commit, counts, open=now, **about)
+            commit = ledger.append(commit, counts, open=now, query=query, clock=clock)
         if commit.open > commit.after:
             to(figures_of(ledger, commit, commit.after, commit.open), commit.name)
 
