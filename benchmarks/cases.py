@@ -10,7 +10,7 @@ import numpy as np
 import fadecount as fc
 from benchmarks.measure import FLOOR, Case
 from fadecount.noise import DiscreteLaplace, KeyedNoise, RoundedGaussian
-from fadecount.noise.source import fresh
+from fadecount.noise.generator import words
 
 MECHANISM = fc.Gradual(epsilon=0.1, exponent=2.0)
 GAUSSIAN = fc.Gaussian(
@@ -132,11 +132,11 @@ def draws() -> list[Case]:
     room = np.empty(DRAWS, dtype=np.int64)
     generator = np.random.Generator(np.random.PCG64())
     return [
-        Case("one exact draw in bulk", DRAWS, lambda: fresh(law, room), ours=True),
+        Case("one exact draw in bulk", DRAWS, lambda: law.fill(room, words), ours=True),
         Case(
             "one exact Gaussian draw in bulk, deviation 2^28",
             DRAWS,
-            lambda: fresh(broad, room),
+            lambda: broad.fill(room, words),
             ours=True,
         ),
         Case(

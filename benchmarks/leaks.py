@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 
 from benchmarks.cases import SCALE
 from fadecount.noise import DiscreteLaplace, SystemNoise
-from fadecount.noise.source import fresh
+from fadecount.noise.generator import words
 
 BATCH = 1 << 12
 
@@ -38,7 +38,7 @@ def _singles(law: DiscreteLaplace, count: int) -> Correlation:
     times, sizes = np.empty(count), np.empty(count)
     for at in range(count):
         started = time.perf_counter_ns()
-        value = source.one(law, 0, 0, at)
+        (((value,),),) = source.many(law, 0, range(1), range(1), 1)
         times[at] = time.perf_counter_ns() - started
         sizes[at] = abs(value)
     return _correlated("single draws, from a prefetched block", times, sizes)
@@ -49,7 +49,7 @@ def _batches(law: DiscreteLaplace, count: int) -> Correlation:
     times, sizes = np.empty(count), np.empty(count)
     for at in range(count):
         started = time.perf_counter_ns()
-        fresh(law, room)
+        law.fill(room, words)
         times[at] = time.perf_counter_ns() - started
         sizes[at] = np.abs(room).mean()
     return _correlated(f"batches of {BATCH:,} draws, mean |noise|", times, sizes)

@@ -6,6 +6,7 @@ from __future__ import annotations
 from collections import Counter
 
 import numpy as np
+from tests.counters.memory_reference import Remembered
 from tests.streams.backends import totals_of
 from tests.streams.scripted import names_in_use
 
@@ -19,10 +20,8 @@ from campaigns.crash.worker import (
     person_of,
     position_of,
 )
-from fadecount.counters.memory_path import MemoryPath
 from fadecount.errors import StoreError
 from fadecount.mechanisms import Memories
-from fadecount.noise import SystemNoise
 
 Variable = tuple[int, int, int]
 
@@ -38,7 +37,7 @@ class Account:
     def __init__(self, site: Site) -> None:
         self._site = site
         self._variables: dict[tuple[Variable, int], int] = {}
-        self._paths: dict[int, MemoryPath] = {}
+        self._paths: dict[int, Remembered] = {}
         self._width, self._declaring = 2, False
         self._counted: set[str] = set()
         self._sums = [np.zeros(MOST_KEYS, dtype=np.int64)]
@@ -191,9 +190,8 @@ class Account:
     def _remembered(self, memories: Memories, shown: int, key: int) -> int:
         """The noise of a Gaussian counter at a step, from the variables drawn for one key so
         far."""
-        path = self._paths.setdefault(key, MemoryPath(memories, SystemNoise(), width=None))
-        noise, path._state = path._stepped(shown - 1, self._variables[(0, 0, shown), key])
-        return int(noise)
+        path = self._paths.setdefault(key, Remembered(memories))
+        return path.step(self._variables[(0, 0, shown), key])
 
     def compare(self, *, last: int | None = None) -> None:
         """Published values (all, or the last ones) equal those that the journal explains; none is

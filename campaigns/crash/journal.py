@@ -41,9 +41,6 @@ class JournalNoise:
         self._journal, self._source = journal, SystemNoise()
         self.first_column = 0
 
-    def one(self, law: Law, level: int, round_number: int, node: int) -> int:
-        raise AssertionError("streams are counters over keys")
-
     def many(
         self, law: Law, level: int, rounds: range, nodes: range, width: int
     ) -> NDArray[np.int64]:

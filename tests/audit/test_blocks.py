@@ -98,12 +98,23 @@ def test_an_event_that_only_the_parent_counts_is_refuted(monkeypatch: pytest.Mon
     """A tied block less its difference less its children is 0, whatever the noise; an event that is
     booked into the block alone shows there in the clear."""
 
-    def past_the_children(counter: BlockCounter, step: int, item: Any) -> Any:
-        counter._levels[1].open = counter._levels[1].open + item
-        return original(counter, step, 0 * item)
+    items: list[Any] = []
 
-    original = BlockCounter._any_step
-    monkeypatch.setattr(BlockCounter, "_any_step", past_the_children)
+    def past_the_children(counter: BlockCounter, item: Any) -> Any:
+        items[counter.time :] = [item]
+        return step(counter, 0 * item)
+
+    def with_the_parent(counter: BlockCounter) -> list[Figure]:
+        return [
+            each._replace(value=each.value + sum(items[each.start : each.end]))
+            if (each.level, each.stage) == (1, 0)
+            else each
+            for each in figures(counter)
+        ]
+
+    step, figures = BlockCounter._step, BlockCounter.figures
+    monkeypatch.setattr(BlockCounter, "_step", past_the_children)
+    monkeypatch.setattr(BlockCounter, "figures", with_the_parent)
     tied = fc.Blocks(fc.Level(1, 0.3), fc.Level(2, 0.3, tied=True))
     (finding,) = audit(tied, [0], samples=10_000, false_alarm=EACH)
     assert finding.refuted

@@ -87,10 +87,6 @@ class NamedNoise:
         mixed = (mixed + 17) * 0x9E3779B97F4A7C15 % (1 << 64) >> 20
         return mixed % (2 * self._spread + 1) - self._spread
 
-    def one(self, law: Law, level: int, round_number: int, node: int) -> int:
-        assert law.scale > 0
-        return self.value(level, round_number, node)
-
     def many(
         self, law: Law, level: int, rounds: range, nodes: range, width: int
     ) -> NDArray[np.int64]:

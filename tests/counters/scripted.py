@@ -29,9 +29,6 @@ class ScriptedNoise:
         self.scales: dict[int, float] = {}
         self.calls = 0
 
-    def one(self, law: Law, level: int, round_number: int, node: int) -> int:
-        return self._give(law, (level, round_number, node), 0)
-
     def many(
         self, law: Law, level: int, rounds: range, nodes: range, width: int
     ) -> NDArray[np.int64]:

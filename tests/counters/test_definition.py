@@ -41,7 +41,7 @@ def test_outputs_equal_the_definition(mechanism: fc.Mechanism, width: int | None
     assert np.array_equal(np.asarray(runs.outputs), naive_outputs(mechanism, inputs, width))
     budgets = {
         name[0]: budget
-        for step in range(1, STEPS + 1)
+        for step in range(1, STEPS + len(runs.counter._ahead) + 1)
         for name, budget in names_in_use(mechanism, step).items()
     }
     assert runs.source.scales == pytest.approx(
@@ -73,12 +73,12 @@ def test_draws_are_two_per_step_on_average() -> None:
     for act in (0, 1):
         runs = _Run(fc.Gradual(epsilon=0.3), None)
         runs.act(act, np.zeros(1 << 12, dtype=np.int64))
-        assert runs.source.calls < 2 * (1 << 12) + 2
+        assert runs.source.calls < 2 * ((1 << 12) + len(runs.counter._ahead)) + 2
 
 
 class _Run:
     """A counter on scripted noise that is checked after each action to have asked for what its
-    outputs use, and nothing else."""
+    outputs use, those of the look-ahead included, and nothing else."""
 
     def __init__(self, mechanism: fc.Mechanism, width: int | None) -> None:
         self.mechanism, self.width, self.source = mechanism, width, ScriptedNoise()
@@ -106,5 +106,9 @@ class _Run:
         self.outputs.extend(outputs)
         for step in range(first, self.time + 1):
             self.used |= names_in_use(self.mechanism, step).keys()
-        assert {name for name, _ in self.source.asked} == self.used
-        assert len(self.source.asked) == len(self.used) * (self.width or 1)
+        used = self.used
+        ahead = len(self.counter._ahead)
+        for step in range(self.time + 1, self.time + ahead + 1):
+            used = used | names_in_use(self.mechanism, step).keys()
+        assert {name for name, _ in self.source.asked} == used
+        assert len(self.source.asked) == len(used) * (self.width or 1)

@@ -40,6 +40,6 @@ def test_new_keys_get_the_variables_in_use() -> None:
 def test_a_state_with_too_much_noise_is_refused() -> None:
     counter = fc.Counter(random_schedule(5))
     counter.extend([0] * 4)
-    counter._path.tails = [1 << 58 for _ in counter._path.tails]
+    counter._path.tails = [row * 0 + (1 << 58) for row in counter._path.tails]
     with pytest.raises(fc.errors.SavedStateError, match="consistent"):
         fc.Counter.resume(counter.save())

@@ -106,12 +106,12 @@ NUMBERS: tuple[Any, ...] = (-1, 0, 10**30, 2**60, 9.0, 1.5, "9", None, True, [9]
 
 @pytest.mark.parametrize(
     ("name", "right"),
-    [("time", (8,)), ("delayed", ()), ("tails", ()), ("width", (None,)), ("mechanism", ())],
+    [("time", (8,)), ("rows", ()), ("ratchets", ({},)), ("width", (None,)), ("mechanism", ())],
 )
 def test_a_header_that_lies_is_refused(name: str, right: tuple[Any, ...]) -> None:
     """A time that needs as many numbers as the true one cannot be told from it; every other one
     can."""
-    for value in (*NUMBERS, 3, 8, 10):
+    for value in (*NUMBERS, 3, 8, 10, [1, 5, 1], [2, 5], [2, -1, 6], ["00"]):
         if value not in right:
             refuse(rewritten(**{name: value}), "damaged")
 

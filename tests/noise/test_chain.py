@@ -15,18 +15,18 @@ from numpy.typing import NDArray
 from scipy import stats
 
 from fadecount.noise import (
+    Ahead,
     Chain,
     Difference,
     DiscreteLaplace,
     KeyedNoise,
-    Listed,
     Named,
     Ratchet,
     SystemNoise,
 )
+from fadecount.noise.ahead import seeded_words
 from fadecount.noise.generator import words
 from fadecount.noise.laplace import decimal_context
-from fadecount.noise.ratchet import _SeededWords
 from tests.false_alarm import EACH, explained
 from tests.noise.discrete import chance_of
 
@@ -92,13 +92,9 @@ class TestChain:
                     assert bounds[0] <= abs(draw) <= bounds[1]
                     assert draw == 0 or (draw < 0) == bool(sign)
 
-    @pytest.mark.parametrize("single", [True, False])
-    def test_every_stage_has_its_own_scale(self, single: bool) -> None:
-        source, chain = SystemNoise(), Chain(0, SCALES)
-        if single:
-            rows = np.array([chain.one(source, block) for block in range(20_000)]).T
-        else:
-            rows = np.array(chain.many(source, range(DRAWS // 2), 2)).reshape(len(SCALES), -1)
+    def test_every_stage_has_its_own_scale(self) -> None:
+        drawn = Chain(0, SCALES).many(SystemNoise(), range(DRAWS // 2), 2)
+        rows = np.array(drawn).reshape(len(SCALES), -1)
         for scale, draws in zip(SCALES, rows, strict=True):
             chance = chance_of(draws, scale)
             assert chance > EACH, explained(f"stage of scale {scale}", chance)
@@ -122,83 +118,66 @@ class TestChain:
         alone = chain.many(source(["b"]), range(7, 8), 1)
         for stage in range(len(SCALES)):
             assert both[stage][2, 1] == alone[stage][0, 0]
-        assert chain.one(source(["b"]), 7) == [int(rows[0, 0]) for rows in alone]
         other = Chain(3, SCALES).many(source(["a", "b"]), range(5, 9), 2)
         assert not all(np.array_equal(one, two) for one, two in zip(both, other, strict=True))
 
 
+def rows_of(ahead: Ahead, count: int) -> NDArray[np.int64]:
+    return np.concatenate(ahead.take(count))
+
+
 class TestRatchet:
     @pytest.mark.parametrize("scale", [0.3, 4.0, 900.0, 5000.0])
-    @pytest.mark.parametrize("width", [None, 3, 5000])
-    def test_the_law_and_the_sum(self, scale: float, width: int | None) -> None:
-        law, count = DiscreteLaplace(scale), 4 if width == 5000 else 40
+    @pytest.mark.parametrize("width", [1, 3, 5000])
+    def test_the_law_and_the_sum(self, scale: float, width: int) -> None:
+        law, count = DiscreteLaplace(scale), 4 if width == 5000 else 80
         draws = []
-        for _ in range(4 if width == 5000 else 500):
+        for _ in range(4 if width == 5000 else 250):
             ratchet = Ratchet(law, width)
             total = ratchet.total(count)
-            noises = [ratchet.next() for _ in range(count)]
-            assert np.array_equal(total, sum(noises))
-            draws.append(np.array(noises).ravel())
+            rows = rows_of(ratchet, count)
+            assert np.array_equal(total, rows.sum(axis=0))
+            draws.append(rows.ravel())
         seen = np.concatenate(draws)
         chance = chance_of(seen, scale)
         assert chance > EACH, explained(f"drawn ahead at scale {scale}", chance)
         for wrong in (2 / 3, 3 / 2):
             assert chance_of(seen, wrong * scale) < EACH
 
-    @pytest.mark.parametrize("width", [None, 2, 5000])
-    def test_a_state_goes_on_and_explains_nothing_before(self, width: int | None) -> None:
-        ratchet = Ratchet(DiscreteLaplace(3.0), width)
-        ratchet.total(50)
-        states, noises = [], []
-        for _ in range(50):
-            noises.append(ratchet.next())
+    @pytest.mark.parametrize("width", [1, 2, 30, 5000])
+    def test_a_state_goes_on_and_explains_nothing_before(self, width: int) -> None:
+        """What waits beside the key is of children to come, and of less than one seed."""
+        law = DiscreteLaplace(1e9)
+        ratchet = Ratchet(law, width)
+        ratchet.total(100)
+        states, taken = [], []
+        for _ in range(100):
+            taken.append(rows_of(ratchet, 1)[0])
             states.append(ratchet.state)
-        for at in (0, 7, 15, 16, 31, 48):
-            again = Ratchet(DiscreteLaplace(3.0), width, states[at])
-            assert np.array_equal(again.total(49 - at), sum(noises[at + 1 :]))
-            assert all(np.array_equal(again.next(), noise) for noise in noises[at + 1 :])
-        if width is None:
-            assert all(len(state) <= 32 + 15 * 8 for state in states)
-        else:
-            assert len(set(states)) == 50
-            assert all(len(state) == 32 for state in states)
+        rows = np.array(taken)
+        for at in (0, 7, 30, 62, 63, 64, 98):
+            again = Ratchet(law, width, states[at])
+            assert np.array_equal(again.total(99 - at), rows[at + 1 :].sum(axis=0))
+            assert np.array_equal(rows_of(again, 99 - at), rows[at + 1 :])
+            waiting = np.frombuffer(states[at][32:], dtype="<i8")
+            assert len(waiting) < 64
+            rest = rows[at + 1 :].ravel()[: len(waiting)]
+            assert np.array_equal(waiting[: len(rest)], rest)
+        assert len(set(states)) == 100
 
     def test_further_words_go_on_where_the_first_ones_ended(self) -> None:
-        one, all_at_once = _SeededWords(bytes(32)), _SeededWords(bytes(32))
-        assert [int(one(1)[0]), one.one(0, 0)] == all_at_once(2).tolist()
+        one, all_at_once = seeded_words(bytes(32)), seeded_words(bytes(32))
+        assert [*one(1), *one(2)] == all_at_once(3).tolist()
 
     def test_no_two_are_alike(self) -> None:
         law = DiscreteLaplace(100.0)
-        assert len({Ratchet(law, None).state for _ in range(100)}) == 100
+        assert len({Ratchet(law, 1).state for _ in range(100)}) == 100
 
     def test_another_state_is_refused(self) -> None:
         law = DiscreteLaplace(3.0)
-        for state in (b"", bytes(31), bytes(33), bytes(32 + 8 * 16)):
+        for width, length in ((1, 0), (1, 31), (1, 33), (1, 32 + 8 * 64), (2, 40)):
             with pytest.raises(ValueError):
-                Ratchet(law, None, state)
-        with pytest.raises(ValueError):
-            Ratchet(law, 2, bytes(40))
-
-    def test_a_list_is_used_up(self) -> None:
-        listed = Listed(SystemNoise().several(DiscreteLaplace(1e9), 40))
-        total, start = listed.total(40), listed.state
-        noises = [listed.next() for _ in range(30)]
-        again = Listed.of(listed.state, 10)
-        rest = [listed.next() for _ in range(10)]
-        assert sum(noises + rest) == total
-        assert [again.next() for _ in range(10)] == rest
-        assert len({*noises, *rest}) == 40
-        assert (len(start), listed.state) == (320, b"")
-        for count in (39, 41):
-            with pytest.raises(ValueError):
-                Listed.of(start, count)
-
-    def test_no_noise_is_given_twice(self) -> None:
-        source, law = SystemNoise(), DiscreteLaplace(1e9)
-        draws = [noise for _ in range(100) for noise in source.several(law, 60)]
-        draws += source.several(law, 3000)
-        draws += [source.one(law, 0, 0, 1) for _ in range(1000)]
-        assert len(set(draws)) > 9900  # of 10,000; chance makes two alike now and then
+                Ratchet(law, width, bytes(length))
 
     def test_named_noises_come_again(self) -> None:
         source = KeyedNoise.derive(
@@ -206,4 +185,4 @@ class TestRatchet:
         )
         named = Named(source, DiscreteLaplace(3.0), 0, 5, 2)
         total = named.total(4)
-        assert np.array_equal(total, sum(named.next() for _ in range(4)))
+        assert np.array_equal(total, sum(rows_of(named, 1)[0] for _ in range(4)))

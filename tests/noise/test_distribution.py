@@ -51,7 +51,8 @@ def test_the_true_scale_is_accepted_and_others_are_rejected(scale: float) -> Non
 @pytest.mark.parametrize("scale", [0.2, 1.0, 100.0])
 def test_single_draws_have_the_same_law(scale: float) -> None:
     source, law = SystemNoise(), DiscreteLaplace(scale)
-    draws = np.array([source.one(law, 0, 0, node) for node in range(20_000)])
+    many = (source.many(law, 0, range(1), range(1), 1) for _ in range(20_000))
+    draws = np.concatenate([each.ravel() for each in many])
     chance = chance_of(draws, scale)
     assert chance > EACH, explained(f"single draws at scale {scale}", chance)
     assert chance_of(draws, 1.5 * scale) < EACH

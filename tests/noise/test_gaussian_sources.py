@@ -15,7 +15,8 @@ DRAWS = 20_000
 @pytest.mark.parametrize("scale", [300.0, 5e3, 2.0**28])
 def test_single_and_bulk_draws_from_the_system_have_the_law(scale: float) -> None:
     source, law = SystemNoise(), RoundedGaussian(scale)
-    singles = np.array([source.one(law, 0, 0, node) for node in range(DRAWS)])
+    many = (source.many(law, 0, range(1), range(1), 1) for _ in range(DRAWS))
+    singles = np.concatenate([each.ravel() for each in many])
     bulk = source.many(law, 0, range(1), range(DRAWS), 1).reshape(-1)
     large = source.many(law, 0, range(1), range(3), DRAWS).reshape(-1)
     for what, draws in (("single", singles), ("bulk", bulk), ("large", large)):

@@ -15,7 +15,7 @@ from numpy.typing import NDArray
 from scipy import stats
 
 from fadecount.noise import DiscreteLaplace
-from fadecount.noise.source import fresh
+from fadecount.noise.generator import words
 from tests.false_alarm import EACH, explained
 
 DRAWS = 20_000
@@ -52,8 +52,8 @@ def test_the_oracle_is_new_enough() -> None:
 @pytest.mark.parametrize("scale", SCALES)
 def test_both_samplers_have_one_law(scale: float) -> None:
     oracle, law = by_opendp(scale, DRAWS), DiscreteLaplace(scale)
-    draws = fresh(law, np.empty(DRAWS, dtype=np.int64))
+    draws = law.fill(np.empty(DRAWS, dtype=np.int64), words)
     chance = chance_of_one_law(draws, oracle)
     assert chance > EACH, explained(f"scale {scale} against OpenDP", chance)
-    other = fresh(DiscreteLaplace(1.5 * scale), np.empty(DRAWS, dtype=np.int64))
+    other = DiscreteLaplace(1.5 * scale).fill(np.empty(DRAWS, dtype=np.int64), words)
     assert chance_of_one_law(other, oracle) < EACH, "the test cannot tell 3/2 of the scale"

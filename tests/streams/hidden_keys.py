@@ -28,9 +28,6 @@ class ScriptedNoise:
     def __init__(self, *stages: Iterable[int]) -> None:
         self._stages = [list(stage) for stage in stages]
 
-    def one(self, _law: Law, _level: int, _stage: int, _block: int) -> int:
-        return 0
-
     def many(
         self, _law: Law, level: int, rounds: range, nodes: range, width: int
     ) -> NDArray[np.int64]:

@@ -19,10 +19,6 @@ class NamedNoise:
     def __init__(self) -> None:
         self.drawn: list[tuple[int, int, int]] = []
 
-    def one(self, law: Law, level: int, round_number: int, node: int) -> int:
-        self.drawn.append((level, round_number, node))
-        return value_of(level, round_number, node, 0)
-
     def many(
         self, law: Law, level: int, rounds: range, nodes: range, width: int
     ) -> NDArray[np.int64]:

@@ -1,4 +1,10 @@
-"""The running counter: one input in, one private running count out."""
+"""The running counter: one input in, one private running count out.
+
+Noise never depends on the inputs. So it is made for many steps at once, by a path
+(:mod:`fadecount.counters.path`) that ``extend`` asks for as many steps as it needs. ``step`` takes
+from a *look-ahead*: the noise of the next steps, made in one go. A saved state holds what is left
+of it; what was used is forgotten.
+"""
 
 from __future__ import annotations
 
@@ -11,16 +17,25 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from fadecount.checks import require_integer
-from fadecount.counters.inputs import LARGEST_SUM, Inputs
+from fadecount.counters.inputs import (
+    LARGEST_SUM,
+    many_steps,
+    one_step,
+    require_exact,
+    running_sums,
+    sum_too_large,
+)
 from fadecount.counters.memory_path import MemoryPath
-from fadecount.counters.path import IntervalPath, NoisePath
-from fadecount.counters.state import Parts, SavedState, check_parts, damaged
+from fadecount.counters.path import IntervalPath, NoisePath, Path
+from fadecount.counters.state import MOST_AHEAD, Parts, SavedState, check_parts, damaged
 from fadecount.errors import HorizonError, ParameterError, bad_parameter
 from fadecount.mechanisms import Blocks, Figure, IntervalSchedule, Mechanism
 from fadecount.noise import Lineage, NoiseSource, SystemNoise, require_lineage
 
 Row = Sequence[int] | NDArray[np.integer]
 """The inputs of one step: one number per key."""
+Rows = NDArray[np.int64]
+_LEAST_AHEAD = 16
 
 
 class Counter:
@@ -36,7 +51,8 @@ class Counter:
     forked child process is refused with a ``ForkedError``. A call that raises changes nothing.
     Calls from several threads are serialized. Assumes: a saved state is resumed at most once; two
     counters that continue from one state reveal more than stated. Costs: O(1) draws per step on
-    average; O(delay + log(time)) memory per key. Proof: docs/theory.md, section 2.
+    average; O(delay + log(time)) memory per key, and at most 2**12 numbers drawn ahead. Proof:
+    docs/theory.md, section 2.
 
     >>> import fadecount as fc
     >>> counter = fc.Counter(fc.Gradual(epsilon=0.5, exponent=2.0))
@@ -46,15 +62,18 @@ class Counter:
     """
 
     __slots__ = (
+        "_ahead",
         "_delay",
         "_delayed",
         "_horizon",
-        "_inputs",
         "_lineage",
         "_lock",
         "_mechanism",
         "_path",
+        "_reach",
+        "_scalar",
         "_total",
+        "_width",
     )
 
     def __new__(cls, mechanism: object = None, **_options: object) -> Self:
@@ -80,31 +99,33 @@ class Counter:
 
     def _prepare(self, mechanism: Mechanism, width: int | None, source: NoiseSource) -> None:
         if not isinstance(mechanism, Mechanism):
-            raise bad_parameter(
-                "mechanism",
-                mechanism,
-                "a fadecount mechanism",
-                "such as fadecount.Gradual(epsilon=0.1)",
-            )
-        schedule = mechanism.schedule
-        if mechanism.loss(schedule.delay) == np.inf:
+            remedy = "such as fadecount.Gradual(epsilon=0.1)"
+            raise bad_parameter("mechanism", mechanism, "a fadecount mechanism", remedy)
+        self._mechanism = mechanism
+        self._scalar, self._width = width is None, width or 1
+        self._lock = threading.Lock()
+        self._lineage = Lineage.current
+        self._total: Any = self._listed(self._zeros(1))[0]
+        self._ahead: list[Any] = []
+        """What was made ahead for the next steps; that of the next one is the last."""
+        self._reach = _LEAST_AHEAD
+        self._start(source)
+
+    def _start(self, source: NoiseSource) -> None:
+        schedule = self._mechanism.schedule
+        if self._mechanism.loss(schedule.delay) == np.inf:
             raise ParameterError(
                 "mechanism must have a finite loss, got inf; make the first budget finite"
             )
-        self._inputs = Inputs(width)
-        self._mechanism = mechanism
         self._delay, self._horizon = schedule.delay, schedule.horizon
-        self._path: NoisePath | MemoryPath | IntervalPath
-        if schedule.memories is not None:
-            self._path = MemoryPath(schedule.memories, source, width=width)
-        elif isinstance(schedule, IntervalSchedule):
-            self._path = IntervalPath(schedule, source, width=width)
-        else:
-            self._path = NoisePath(schedule, source, width=width)
-        self._total: Any = 0 if width is None else np.zeros(width, dtype=np.int64)
         self._delayed: deque[Any] = deque()
-        self._lock = threading.Lock()
-        self._lineage = Lineage.current
+        self._path: Path
+        if schedule.memories is not None:
+            self._path = MemoryPath(schedule.memories, source, self._width)
+        elif isinstance(schedule, IntervalSchedule):
+            self._path = IntervalPath(schedule, source)
+        else:
+            self._path = NoisePath(schedule, source, self._width)
 
     def __repr__(self) -> str:
         return f"Counter({self._mechanism!r}, shape={self.shape}, time={self.time})"
@@ -117,12 +138,12 @@ class Counter:
     @property
     def shape(self) -> tuple[()] | tuple[int]:
         """``()`` for one count, ``(keys,)`` for one count of each key."""
-        return () if self._inputs.width is None else (self._inputs.width,)
+        return () if self._scalar else (self._width,)
 
     @property
     def time(self) -> int:
         """How many steps have been taken, including those that are still delayed."""
-        return self._path.shown + len(self._delayed)
+        return self._path.shown - len(self._ahead) + len(self._delayed)
 
     @overload
     def step(self, item: int) -> int: ...
@@ -132,57 +153,92 @@ class Counter:
         """Count one step's input and return the output: an int, or an array over the keys."""
         if self._lineage is not Lineage.current:
             require_lineage(self._lineage)
-        inputs = self._inputs
-        plain = inputs.width is None
         counted: Any = item
-        if item.__class__ is not int or not plain or not -LARGEST_SUM <= counted <= LARGEST_SUM:
-            counted = inputs.one(item)
-        lock = self._lock
-        lock.acquire()  # a with statement would take as long as a draw
-        try:
-            if self._horizon is not None:
-                self._check_horizon(1)
-            delay = self._delay
-            if delay and len(self._delayed) < delay:
-                self._delayed.append(counted)
-                return 0 if inputs.width is None else np.zeros(inputs.width, dtype=np.int64)
-            total = self._total + (self._delayed[0] if delay else counted)
-            if not plain or not -LARGEST_SUM <= total <= LARGEST_SUM:
-                inputs.require_exact(total)
-            noisy: int | NDArray[np.int64] = total + self._path.step()
-            if delay:
-                self._delayed.popleft()
-                self._delayed.append(counted)
-            self._total = total
-            return noisy
-        finally:
-            lock.release()
+        if (
+            item.__class__ is not int
+            or not self._scalar
+            or not -LARGEST_SUM <= counted <= LARGEST_SUM
+        ):
+            counted = one_step(item, None if self._scalar else self._width)
+        with self._lock:
+            output: int | Rows = self._step(counted)
+            return output
 
     def extend(self, items: ArrayLike) -> NDArray[np.int64]:
         """Count the inputs of many steps, in the shape (steps,) or (steps, keys), and return as
         many outputs."""
         require_lineage(self._lineage)
-        inputs = self._inputs
-        array = inputs.many(items)
-        count = len(array)
+        rows = many_steps(items, None if self._scalar else self._width)
         with self._lock:
-            self._check_horizon(count)
-            waiting = _stacked(list(self._delayed), array)
-            missing = min(count, max(0, self._delay - self.time))
-            shown = count - missing
-            released = np.empty(array.shape, dtype=np.int64)
-            released[:missing] = 0
-            if shown:
-                sums = inputs.running(self._total, waiting[:shown], out=released[missing:])
-                total = int(sums[-1]) if inputs.width is None else sums[-1].copy()
-                self._path.add_to(sums)
-                self._total = total
-            if self._delay:
-                rest = waiting[shown:]
-                self._delayed = deque(
-                    rest.tolist() if inputs.width is None else [row.copy() for row in rest]
-                )
+            released = self._extend(rows)
+        return released.reshape(-1, *self.shape)
+
+    def _step(self, counted: Any) -> Any:
+        delay, delayed = self._delay, self._delayed
+        if self._horizon is not None:
+            self._check_horizon(1)
+        if len(delayed) < delay:
+            delayed.append(counted)
+            return self._listed(self._zeros(1))[0]
+        total = self._total + (delayed[0] if delay else counted)
+        smallest, largest = (total, total) if self._scalar else (total.min(), total.max())
+        # A sum of two numbers within 2**62 that wrapped in int64 is outside it too.
+        if largest > LARGEST_SUM or smallest < -LARGEST_SUM:
+            raise sum_too_large()
+        noise = (self._ahead or self._look_ahead()).pop()
+        if delay:
+            delayed.popleft()
+            delayed.append(counted)
+        self._total = total
+        return total + noise
+
+    def _extend(self, rows: Rows) -> Rows:
+        self._check_horizon(len(rows))
+        missing = min(len(rows), max(0, self._delay - self.time))
+        shown = len(rows) - missing
+        waiting = rows
+        if self._delayed:
+            waiting = np.concatenate([np.reshape(list(self._delayed), (-1, self._width)), rows])
+        released = self._zeros(len(rows))
+        if shown:
+            sums = released[missing:]
+            require_exact(self._total, waiting[:shown])
+            running_sums(waiting[:shown], out=sums)
+            sums += self._total
+            (total,) = self._listed(sums[-1:])
+            left = max(0, len(self._ahead) - shown)
+            ready = self._ahead[left:][::-1]
+            if ready:
+                sums[: len(ready)] += np.reshape(ready, (-1, self._width))
+            self._path.add_to(sums[len(ready) :])
+            del self._ahead[left:]
+            self._total = total
+        if self._delay:
+            self._delayed = deque(self._listed(waiting[shown:]))
         return released
+
+    def _look_ahead(self) -> list[Any]:
+        """Make the noise of the next steps."""
+        steps = self._steps_ahead()
+        if self._horizon is not None:
+            steps = min(steps, self._horizon - self._delay - self._path.shown)
+        noise = self._zeros(steps)
+        self._path.add_to(noise)
+        self._ahead = self._listed(noise)[::-1]
+        return self._ahead
+
+    def _steps_ahead(self) -> int:
+        """For how many steps noise is made ahead: ever more, and one for very many counts."""
+        steps = max(1, self._reach // self._width)
+        self._reach = min(4 * self._reach, MOST_AHEAD)
+        return steps
+
+    def _zeros(self, steps: int) -> Rows:
+        return np.zeros((steps, self._width), dtype=np.int64)
+
+    def _listed(self, rows: Rows) -> list[Any]:
+        """Each row on its own: an int, or an array over the keys."""
+        return rows[:, 0].tolist() if self._scalar else [row.copy() for row in rows]
 
     def figures(self) -> list[Figure]:
         """What was published since the last call besides the running count, for
@@ -210,9 +266,8 @@ class Counter:
         """The state as versioned bytes, to continue without drawing any noise again. It holds true
         sums: keep it secret."""
         require_lineage(self._lineage)
-        return SavedState(
-            mechanism=self._mechanism, width=self._inputs.width, parts=parts_of(self)
-        ).to_bytes()
+        width = None if self._scalar else self._width
+        return SavedState(mechanism=self._mechanism, width=width, parts=parts_of(self)).to_bytes()
 
     @classmethod
     def resume(cls, blob: bytes) -> Counter:
@@ -225,37 +280,44 @@ class Counter:
         state = SavedState.from_bytes(blob)
         try:
             counter = cls._with_noise(state.mechanism, source, width=state.width)
-        except ParameterError as error:
+            counter._continue(state.parts)
+        except (ValueError, StopIteration) as error:
             raise damaged() from error
-        counter._continue(state.parts)
         return counter
 
+    def _parts(self) -> Parts:
+        rows = [self._total, *self._delayed, *self._ahead[::-1]]
+        total, *rows = (np.array(row, dtype=np.int64).reshape(-1) for row in rows)
+        return Parts(
+            time=self.time,
+            total=total,
+            delayed=rows[: len(self._delayed)],
+            tails=[row.copy() for row in self._path.tails],
+            ahead=rows[len(self._delayed) :],
+        )
+
     def _continue(self, parts: Parts) -> None:
-        if self._horizon is not None and parts.time > self._horizon:
+        check_parts(self._mechanism, parts)
+        if self._horizon is not None and parts.time + len(parts.ahead) > self._horizon:
             raise damaged()
-        own: Any = int if self._inputs.width is None else np.copy
-        self._total = own(parts.total)
-        self._delayed = deque(map(own, parts.delayed))
-        self._path.tails = [own(row) for row in parts.tails]
-        self._path.shown = max(0, parts.time - self._delay)
+        own = [self._listed(row[np.newaxis])[0] for row in (*parts.delayed, *parts.ahead)]
+        self._total = self._listed(parts.total[np.newaxis])[0]
+        self._delayed = deque(own[: len(parts.delayed)])
+        self._ahead = own[len(parts.delayed) :][::-1]
+        self._path.tails = [row.copy() for row in parts.tails]
+        self._path.shown = max(0, parts.time - self._delay) + len(self._ahead)
 
 
 def parts_of(counter: Counter) -> Parts:
     """The state of a counter, copied."""
     with counter._lock:
-        return Parts(
-            time=counter.time,
-            total=np.array(counter._total),
-            delayed=[np.array(row) for row in counter._delayed],
-            tails=[np.array(row) for row in counter._path.tails],
-        )
+        return counter._parts()
 
 
 def counter_of(mechanism: Mechanism, parts: Parts, source: NoiseSource | None = None) -> Counter:
     """The counter of the shape (keys,) that continues from these parts; parts that do not fit their
     time are refused."""
     counter = Counter._with_noise(mechanism, source or SystemNoise(), width=len(parts.total))
-    check_parts(mechanism, parts)
     counter._continue(parts)
     return counter
 
@@ -270,7 +332,3 @@ def _width(shape: tuple[()] | tuple[int]) -> int | None:
     return require_integer(
         "shape[0]", shape[0], minimum=1, maximum=1 << 40, remedy="it is the number of keys"
     )
-
-
-def _stacked(waiting: list[Any], array: NDArray[np.int64]) -> NDArray[np.int64]:
-    return np.concatenate([np.array(waiting, dtype=np.int64), array]) if waiting else array

@@ -27,6 +27,7 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
+from fadecount.counters.inputs import running_sums
 from fadecount.mechanisms import ANNOUNCED, Blocks, scale_of
 from fadecount.mechanisms.calendars import Calendar
 from fadecount.noise import (
@@ -163,7 +164,7 @@ class FigureMaker:
         if block is not None and after < block.end:
             return _Span(block, _NO_STEPS, _NO_STEPS)
         ends = self.calendar.edges(number, self.time, after)
-        starts = ends[ends < after]
+        starts = ends[: len(ends) - (after in ends[-1:])]
         if block is None:
             starts = np.concatenate([[self.time], starts])
         return _Span(block, starts, ends)
@@ -207,7 +208,7 @@ class FigureMaker:
         the noises of their children and of those of an older block that begin at ``below``, and of
         the children still to come of the block that stays open."""
         older = 0 if span.before is None else int(np.searchsorted(below, span.before.end))
-        rows, children = [self._next_children(number, span.before, below[:older])], None
+        rows, children = self._next_children(number, span.before, below[:older]), None
         differences = own.copy()
         whole = len(span.starts) - span.stays_open
         if whole:
@@ -224,24 +225,24 @@ class FigureMaker:
             children = self._children(number, start)
             differences[-1] -= children.total(int(self.calendar.count(number - 1, start, end)))
             begun = len(below) - int(np.searchsorted(below, start))
-            rows.append(self._rows([children.next() for _ in range(begun)]))
+            rows += children.take(begun)
         if len(span.starts):
             ends = np.asarray(self.calendar.end(number, span.starts + 1))
             made.append(Made(number, ANNOUNCED, span.starts, ends, span.starts + 1, differences))
-        return np.concatenate(rows), children
+        return rows[0] if len(rows) == 1 else np.concatenate([self._rows([]), *rows]), children
 
-    def _next_children(self, number: int, block: OpenBlock | None, starts: Rows) -> Rows:
+    def _next_children(self, number: int, block: OpenBlock | None, starts: Rows) -> list[Rows]:
         """The noises of the next children of an open tied block, which begin at ``starts``; for a
         void one, and for keys that it does not have, new ones."""
         if block is None or not len(starts):
-            return self._rows([])
+            return []
         if block.children is not None and block.width == self.width:
-            return self._rows([block.children.next() for _ in starts])
+            return block.children.take(len(starts))
         (fresh,) = self._fresh(number - 1, starts, len(starts))
         rows = fresh.copy()
         if block.children is not None:
-            rows[:, : block.width] = [block.children.next() for _ in starts]
-        return rows
+            rows[:, : block.width] = np.concatenate(block.children.take(len(starts)))
+        return [rows]
 
     def _children(self, number: int, start: int) -> Ahead:
         """The noises of the children of the tied block that opens at ``start``."""
@@ -295,7 +296,7 @@ class FigureMaker:
         self, counts: Rows, spans: list[_Span], noises: list[list[Rows]], made: list[Made]
     ) -> None:
         """Make the figures of the blocks that end, and carry their counts up."""
-        sums = np.cumsum(counts, axis=0) if len(counts) > 1 else counts
+        sums = running_sums(counts)
         nothing = np.zeros(self.width, dtype=np.int64)
 
         def counted(step: int) -> Rows:
@@ -308,15 +309,19 @@ class FigureMaker:
         for number, (span, level) in enumerate(zip(spans, self.mechanism.levels, strict=True)):
             before, ends, carried = span.before, span.ends, held
             if len(ends):  # if not, no larger block ends either
-                totals = sums[ends - self.time - 1]
-                totals[1:] -= totals[:-1].copy()
+                totals, begins = counts, span.starts[: len(ends)]
+                if len(ends) < len(counts):
+                    totals = sums[ends - self.time - 1]
+                    totals[1:] -= totals[:-1].copy()
+                figures = [totals + noise for noise in noises[number]]
                 if before is not None:
                     held = before.count + carried[: before.width]
-                    totals[0, : len(held)] += held
-                begins = np.concatenate([[span.begin(self.time)], ends[:-1]])
-                figures = [totals + noise for noise in noises[number]]
+                    for values in figures:
+                        values[0, : len(held)] += held
+                    begins = np.concatenate([[before.start], span.starts])[: len(ends)]
                 for stage, values in enumerate(figures):
-                    public = ends + level.stages[stage].lag
+                    lag = level.stages[stage].lag
+                    public = ends + lag if lag else ends
                     whole = Made(number, stage, begins, ends, public, values)
                     made.extend(_split(whole, before, self.width))
             if span.stays_open:

@@ -1,12 +1,8 @@
-"""Inputs as exact integers, and their running sums.
-
-Sums stay within a bound that leaves room in int64 for the noise on top.
-"""
+"""Inputs as exact integers, and their sums, within a bound that leaves room in int64 for noise."""
 
 from __future__ import annotations
 
 import operator
-from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
@@ -16,68 +12,62 @@ from fadecount.errors import InputError, SumOverflowError
 
 LARGEST_SUM = 1 << 62
 """The largest sum of whole numbers. It leaves room in int64 for noise."""
-_WIDE = 1 << 10
+_WIDE = 1 << 8
 
 
-@dataclass(frozen=True, slots=True)
-class Inputs:
-    """The inputs of a single count (``width`` None) or of ``width`` counts: how they become
-    integers, and how large a sum of them may get."""
-
-    width: int | None
-
-    def one(self, item: Any) -> Any:
-        """One input as an int (scalar counter) or as an int64 array over the counts."""
-        array = _as_array(item)
-        wanted = () if self.width is None else (self.width,)
-        if array.shape != wanted:
-            raise InputError(
-                f"input must have the shape {wanted}, got {array.shape}; use extend for many steps"
-            )
-        numbers = _integers(array[np.newaxis])
-        # A copy: a delay may keep it while callers reuse theirs.
-        return int(numbers[0]) if self.width is None else numbers[0].copy()
-
-    def many(self, items: Any) -> NDArray[np.int64]:
-        """Many inputs as an int64 array of the shape (steps,) or (steps, counts)."""
-        array = _as_array(items)
-        wanted = "(steps,)" if self.width is None else f"(steps, {self.width})"
-        counts = () if self.width is None else (self.width,)
-        if (array.shape[1:] != counts or not array.ndim) and array.shape != (0,):
-            raise InputError(
-                f"input must have the shape {wanted}, got {array.shape}; give one number per step"
-                " and count"
-            )
-        if array.size == 0:
-            return np.empty(0 if self.width is None else (0, self.width), dtype=np.int64)
-        return _integers(array)
-
-    def running(
-        self, total: Any, items: NDArray[np.int64], out: NDArray[np.int64]
-    ) -> NDArray[np.int64]:
-        """The running sums after each step, written to ``out``; refused as a whole if one would
-        leave the exact range."""
-        farthest = max(int(np.max(total)), -int(np.min(total))) + len(items) * max(
-            int(items.max()), -int(items.min())
+def one_step(item: Any, width: int | None) -> Any:
+    """The input of one step as an int (``width`` None) or as an int64 array over the counts."""
+    array = _as_array(item)
+    wanted = () if width is None else (width,)
+    if array.shape != wanted:
+        raise InputError(
+            f"input must have the shape {wanted}, got {array.shape}; use extend for many steps"
         )
-        if farthest > LARGEST_SUM:
-            exact = np.cumsum(items.astype(object), axis=0) + np.asarray(total).astype(object)
-            if np.any(np.abs(exact) > LARGEST_SUM):
-                raise _sum_too_large()
-        if self.width is None or self.width < _WIDE:
-            np.cumsum(items, axis=0, out=out)
-            out += total
-        else:  # row by row, while the last one is still in cache
-            for item, row in zip(items, out, strict=True):
-                total = np.add(total, item, out=row)
-        return out
+    numbers = _integers(array.reshape(1, -1))[0]
+    # A copy: a delay may keep it while callers reuse theirs.
+    return int(numbers[0]) if width is None else numbers.copy()
 
-    def require_exact(self, total: Any) -> None:
-        """Refuse a sum outside the exact range. A sum of two numbers within 2**62 that wrapped in
-        int64 is outside it too."""
-        smallest, largest = (total, total) if self.width is None else (total.min(), total.max())
-        if largest > LARGEST_SUM or smallest < -LARGEST_SUM:
-            raise _sum_too_large()
+
+def many_steps(items: Any, width: int | None) -> NDArray[np.int64]:
+    """The inputs of many steps as an int64 array of the shape (steps, counts)."""
+    array = _as_array(items)
+    counts = () if width is None else (width,)
+    if (array.shape[1:] != counts or not array.ndim) and array.shape != (0,):
+        wanted = "(steps,)" if width is None else f"(steps, {width})"
+        raise InputError(
+            f"input must have the shape {wanted}, got {array.shape}; give one number per step"
+            " and count"
+        )
+    rows = array.reshape(len(array), width or 1)
+    return _integers(rows) if rows.size else np.empty(rows.shape, dtype=np.int64)
+
+
+def running_sums(
+    rows: NDArray[np.int64], out: NDArray[np.int64] | None = None
+) -> NDArray[np.int64]:
+    """The sums of the first rows, up to each of them; ``out`` may be ``rows``."""
+    if rows.shape[1] < _WIDE:
+        return np.cumsum(rows, axis=0, out=out)
+    if out is None:
+        out = np.empty_like(rows)
+    if out is not rows:
+        out[:1] = rows[:1]
+    for before, row, target in zip(out, rows[1:], out[1:], strict=False):
+        np.add(before, row, out=target)  # while the last one is still in cache
+    return out
+
+
+def farthest(numbers: Any) -> int:
+    """The largest absolute value."""
+    return max(int(numbers.max(initial=0)), -int(numbers.min(initial=0)))
+
+
+def require_exact(total: Any, items: NDArray[np.int64]) -> None:
+    """Refuse inputs whose running sums, added to a total, leave the exact range."""
+    if farthest(np.asarray(total)) + len(items) * farthest(items) > LARGEST_SUM:
+        exact = np.cumsum(items.astype(object), axis=0) + np.asarray(total).astype(object)
+        if np.any(np.abs(exact) > LARGEST_SUM):
+            raise sum_too_large()
 
 
 def add_up(sums: NDArray[np.int64], places: Any, counts: NDArray[np.int64]) -> None:
@@ -152,5 +142,5 @@ def _too_large() -> InputError:
     return InputError("input must be an integer within +-2**62; split it over several steps")
 
 
-def _sum_too_large() -> SumOverflowError:
+def sum_too_large() -> SumOverflowError:
     return SumOverflowError("sum would pass +-2**62 and lose exactness; start a new counter")

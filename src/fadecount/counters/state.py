@@ -1,10 +1,11 @@
 """A counter's state: as bytes and back, and in parts that a store can write one by one.
 
 Layout of the bytes: the marker ``FADECNT`` and one byte for the version; the length of the header
-(4 bytes, big endian); the header, JSON (mechanism, width, time, number of arrays); then
+(4 bytes, big endian); the header, JSON (mechanism, width, time, numbers of arrays, ratchets); then
 int64 arrays, little endian, of one count per key each: the sum, the inputs still delayed, the noise
-tails; at the end a SHA-256 digest of all before it. Nothing in it is executed when read. The digest
-detects damage, not attacks: anyone who can write the state can also release whatever they choose.
+tails (for blocks all else that a counter holds), and what was made ahead for the next steps; at the
+end a SHA-256 digest of all before it. Nothing in it is executed when read. The digest detects
+damage, not attacks: anyone who can write the state can also release whatever they choose.
 
 Parts let a store write only what a step changed. A keyed counter is its time, one sum per key, the
 inputs still delayed, and the noise tails (see :mod:`fadecount.counters.path`), one array over the
@@ -25,11 +26,13 @@ from numpy.typing import NDArray
 
 from fadecount.checks import LONGEST, require_integer
 from fadecount.counters.inputs import LARGEST_SUM
-from fadecount.counters.path import drawing, law_of
+from fadecount.counters.path import law_of, variable
 from fadecount.errors import SavedStateError
 from fadecount.mechanisms import CARRY, Blocks, Intervals, IntervalSchedule, Mechanism
 from fadecount.noise import NoiseSource, SystemNoise
 
+MOST_AHEAD = 1 << 12
+"""How many numbers, over all keys, are drawn ahead at most, or those of one step."""
 _MARKER = b"FADECNT"
 _VERSION = 1
 _DIGEST = 32
@@ -41,15 +44,16 @@ Row = NDArray[np.int64]
 
 @dataclass(frozen=True, slots=True, kw_only=True, repr=False)
 class Parts:
-    """All of a counter's state. Arrays are copies, in the order of the keys; those of a single
-    count have no dimension."""
+    """All of a counter's state. Arrays are copies, in the order of the keys."""
 
     time: int
     total: Row
     delayed: Sequence[Row]
     tails: Sequence[Row]
+    ahead: Sequence[Row] = ()
+    """What was made ahead, for each of the next steps; empty after ``extend``."""
     ratchets: tuple[bytes, ...] = ()
-    """The states of noise that is drawn ahead (:mod:`fadecount.noise.ratchet`)."""
+    """The states of noise that is drawn ahead (:mod:`fadecount.noise.ahead`)."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -66,40 +70,27 @@ class SavedState:
             "mechanism": self.mechanism.to_json(),
             "width": self.width,
             "time": parts.time,
-            "delayed": len(parts.delayed),
-            "tails": len(parts.tails),
+            "rows": [len(parts.delayed), len(parts.tails), len(parts.ahead)],
+            "ratchets": [ratchet.hex() for ratchet in parts.ratchets],
         }
-        if parts.ratchets:
-            header["ratchets"] = [ratchet.hex() for ratchet in parts.ratchets]
         text = json.dumps(header).encode()
-        rows = (parts.total, *parts.delayed, *parts.tails)
-        body = b"".join(np.asarray(row).astype("<i8").tobytes() for row in rows)
+        rows = (parts.total, *parts.delayed, *parts.tails, *parts.ahead)
+        body = b"".join(row.astype("<i8").tobytes() for row in rows)
         blob = _MARKER + bytes([_VERSION]) + len(text).to_bytes(4, "big") + text + body
         return blob + hashlib.sha256(blob).digest()
 
     @classmethod
     def from_bytes(cls, blob: bytes) -> SavedState:
         if not isinstance(blob, bytes | bytearray | memoryview):
-            raise SavedStateError(
-                f"saved state must be bytes, got {type(blob).__name__}; give what Counter.save"
-                " returned"
-            )
+            raise _refused("be bytes", type(blob).__name__, "give what Counter.save returned")
         blob = bytes(blob)
         if blob[: len(_MARKER)] != _MARKER:
-            raise SavedStateError(
-                "saved state must begin with FADECNT, got other bytes; give what Counter.save"
-                " returned"
-            )
+            raise _refused("begin with FADECNT", "other bytes", "give what Counter.save returned")
         version = blob[len(_MARKER)] if len(blob) > len(_MARKER) else 0
         if version > _VERSION:
-            raise SavedStateError(
-                f"saved state must have version <= {_VERSION}, got {version}; upgrade fadecount to"
-                " read it"
-            )
+            raise _refused(f"have version <= {_VERSION}", version, "upgrade fadecount to read it")
         if len(blob) < 12 + _DIGEST or hashlib.sha256(blob[:-_DIGEST]).digest() != blob[-_DIGEST:]:
-            raise SavedStateError(
-                "saved state must be whole, got truncated or altered bytes; take an intact copy"
-            )
+            raise _refused("be whole", "truncated or altered bytes", "take an intact copy")
         try:
             return cls._parsed(blob[12:-_DIGEST], int.from_bytes(blob[8:12], "big"))
         except (ValueError, KeyError, TypeError, RecursionError) as error:
@@ -111,32 +102,35 @@ class SavedState:
         mechanism = Mechanism.from_json(header["mechanism"])
         width = None if header["width"] is None else _integer(header["width"], minimum=1)
         time = _integer(header["time"], minimum=0)
-        delayed, tails = sizes_at(mechanism, time)
-        if (header["delayed"], header["tails"]) != (delayed, tails):
-            raise ValueError("state does not fit its time")
+        delayed, tails, ahead = (_integer(number, minimum=0) for number in header["rows"])
         numbers = np.frombuffer(content[length:], dtype="<i8").astype(np.int64)
-        rows = numbers.reshape((1 + delayed + tails, *(() if width is None else (width,))))
+        rows = numbers.reshape((1 + delayed + tails + ahead, width or 1))
+        counts, noise, to_come = np.split(rows, [1 + delayed, 1 + delayed + tails])
         plain = not isinstance(mechanism, Blocks) and mechanism.schedule.memories is None
-        noise = _LARGEST_NOISE if plain else LARGEST_SUM
+        bound = _LARGEST_NOISE if plain else LARGEST_SUM
         if isinstance(mechanism, Intervals):  # up to 64 of them are added up
-            noise = _LARGEST_NOISE >> 6
-        if not (_within(rows[: 1 + delayed], LARGEST_SUM) and _within(rows[1 + delayed :], noise)):
+            bound >>= 6
+        bounds = (counts, LARGEST_SUM), (noise, bound), (to_come, _LARGEST_NOISE)
+        if any(_passes(some, most) for some, most in bounds) or ahead > MOST_AHEAD:
             raise ValueError("state holds numbers that no counter reaches")
-        total, *later = rows
         parts = Parts(
             time=time,
-            total=total,
-            delayed=later[:delayed],
-            tails=later[delayed:],
-            ratchets=tuple(bytes.fromhex(each) for each in header.get("ratchets", ())),
+            total=rows[0],
+            delayed=list(counts[1:]),
+            tails=list(noise),
+            ahead=list(to_come),
+            ratchets=tuple(bytes.fromhex(each) for each in header["ratchets"]),
         )
         return cls(mechanism=mechanism, width=width, parts=parts)
 
 
+def _refused(wanted: str, got: object, remedy: str) -> SavedStateError:
+    return SavedStateError(f"saved state must {wanted}, got {got}; {remedy}")
+
+
 def damaged() -> SavedStateError:
-    return SavedStateError(
-        "saved state must hold a consistent counter, got a damaged one; take an intact copy"
-    )
+    """The refusal of a state that no counter was in."""
+    return _refused("hold a consistent counter", "a damaged one", "take an intact copy")
 
 
 def _integer(value: object, *, minimum: int) -> int:
@@ -145,22 +139,18 @@ def _integer(value: object, *, minimum: int) -> int:
     )
 
 
-def _within(numbers: Row, bound: int) -> bool:
-    return bool(np.all((numbers >= -bound) & (numbers <= bound)))
-
-
-def sizes_at(mechanism: Mechanism, time: int) -> tuple[int, int]:
-    """The number of delayed inputs and of noise tails, which follow from the time."""
-    if isinstance(mechanism, Blocks):
-        return 0, mechanism.state_rows(time)
-    delay = mechanism.schedule.delay
-    return min(time, delay), mechanism.schedule.rows(max(0, time - delay))
+def _passes(numbers: Row, bound: int) -> bool:
+    return bool(np.any((numbers < -bound) | (numbers > bound)))
 
 
 def check_parts(mechanism: Mechanism, parts: Parts) -> None:
-    """Refuse the parts of a keyed counter that do not fit their time, or each other."""
-    whole = (len(parts.delayed), len(parts.tails)) == sizes_at(mechanism, parts.time)
-    if not whole or any(len(row) != len(parts.total) for row in (*parts.delayed, *parts.tails)):
+    """Refuse the parts of a counter that do not fit their time, or each other."""
+    schedule, ahead = mechanism.schedule, len(parts.ahead)
+    delayed = min(parts.time, schedule.delay)
+    tails = schedule.rows(max(0, parts.time - schedule.delay) + ahead)
+    rows = (*parts.delayed, *parts.tails, *parts.ahead)
+    whole = (len(parts.delayed), len(parts.tails)) == (delayed, tails)
+    if not whole or parts.ratchets or any(len(row) != len(parts.total) for row in rows):
         raise SavedStateError("state must fit its time, got a damaged one; take an intact copy")
 
 
@@ -174,6 +164,7 @@ def widened(
     Memories of Gaussian noise begin empty: the promise is the same, because it holds for a stream
     that begins at any step, and their first outputs have less noise.
     """
+    assert not parts.ahead  # a counter that is never stepped
     tails = _new_tails(mechanism, parts.time, extra, source or SystemNoise())
     zeros = np.zeros(extra, dtype=np.int64)
     return Parts(
@@ -191,20 +182,15 @@ def _new_tails(mechanism: Mechanism, time: int, width: int, source: NoiseSource)
         return [np.zeros(width, dtype=np.int64) for _ in range(schedule.rows(shown))]
     round_number, clock = schedule.place(shown) if shown else (0, 0)
 
-    def draw(budget: float, level: int, node: int) -> Any:
-        law = law_of(budget)
-        if law is None:
-            return np.zeros(width, dtype=np.int64)
-        return drawing(source, width)(law, level, round_number, node)
+    def draw(budget: float, level: int, node: int) -> Row:
+        return variable(source, law_of(budget), level, round_number, node, width)
 
     if isinstance(schedule, IntervalSchedule):
         return [draw(schedule.budgets[each], each, 0) for each in schedule.in_use(shown)]
-    above = (
-        draw(schedule.carry_budget, CARRY, 0) if round_number else np.zeros(width, dtype=np.int64)
-    )
-    tails = [above]
+    carry = schedule.carry_budget if round_number else np.inf
+    tails = [draw(carry, CARRY, 0)]
     for level in range(clock.bit_length() - 1, -1, -1):
-        if not schedule.alternating or clock >> level & 1:
-            above = above + draw(schedule.budgets[level], level, clock >> level)
-        tails.append(above)
+        used = not schedule.alternating or clock >> level & 1
+        budget = schedule.budgets[level] if used else np.inf
+        tails.append(tails[-1] + draw(budget, level, clock >> level))
     return tails[::-1]

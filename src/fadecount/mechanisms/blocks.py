@@ -287,22 +287,6 @@ class Blocks(ExactMechanism):
         """The blocks of a stream that begins with one of each level and cuts none short."""
         return EqualBlocks(tuple(level.length for level in self.levels))
 
-    def state_rows(self, time: int) -> int:
-        """How many numbers a counter keeps for one count after so many steps, besides the cover:
-        for each level the open count and what its children add up to, the noises and differences of
-        open tied blocks, and the figures under embargo with their jumps."""
-        rows = 0
-        for group in self.groups:
-            for level in (self.levels[number] for number in group):
-                ended, inside = divmod(time, level.length)
-                out = [max(0, time - stage.lag) // level.length for stage in level.stages]
-                rows += 2 + 2 * sum(ended - each for each in out)
-                if len(group) > 1 and inside:
-                    rows += len(level.stages)
-                if level.tied:
-                    rows += ended + (inside > 0) - out[0]
-        return rows
-
     def stage(self, level: int, stage: int = 0) -> Stage:
         """The lag and budget of one stage of a level; both are numbered from 0."""
         remedy = "levels are numbered from 0, the smallest"

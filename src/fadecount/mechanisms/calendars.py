@@ -52,4 +52,4 @@ class EqualBlocks:
 
     def edges(self, level: int, start: int, end: int) -> Integers:
         length = self.lengths[level]
-        return np.arange(start // length + 1, end // length + 1, dtype=np.int64) * length
+        return np.arange(start // length * length + length, end + 1, length, dtype=np.int64)

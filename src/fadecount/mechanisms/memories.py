@@ -233,19 +233,6 @@ class Memory:
         places = np.arange(self.epoch + BLOCK) % self.epoch
         return self.grown(places), self.read((places - 1) % self.epoch)
 
-    def factors_at(self, step: int) -> tuple[int, int]:
-        """The same for one step, as plain integers."""
-        grown, read = self.factors(step, 1)
-        return int(grown[0]), int(read[0])
-
-    @cached_property
-    def listed(self) -> list[tuple[int, int]] | None:
-        """The same for every step of a short epoch."""
-        if self.epoch > _DIRECT:
-            return None
-        grown, read = self.factors(0, self.epoch)
-        return list(zip(grown.tolist(), read.tolist(), strict=True))
-
 
 @dataclass(frozen=True)
 class Memories:

@@ -1,20 +1,19 @@
 """Exact discrete Laplace and rounded Gaussian noise, and its generator. No other package uses
 entropy."""
 
+from fadecount.noise.ahead import KEY_BYTES, Ahead, Named, Ratchet
 from fadecount.noise.chain import Chain, Difference
 from fadecount.noise.entropy import unpredictable
 from fadecount.noise.gaussian import LARGEST_DEVIATION, SMALLEST_DEVIATION, RoundedGaussian
 from fadecount.noise.generator import Lineage, require_lineage
 from fadecount.noise.keyed import KeyedNoise
 from fadecount.noise.laplace import LARGEST_SCALE, DiscreteLaplace
-from fadecount.noise.ratchet import KEY_BYTES, MOST_LISTED, Ahead, Listed, Named, Ratchet
 from fadecount.noise.source import Law, NoiseSource, SystemNoise
 
 __all__ = [
     "KEY_BYTES",
     "LARGEST_DEVIATION",
     "LARGEST_SCALE",
-    "MOST_LISTED",
     "SMALLEST_DEVIATION",
     "Ahead",
     "Chain",
@@ -23,7 +22,6 @@ __all__ = [
     "KeyedNoise",
     "Law",
     "Lineage",
-    "Listed",
     "Named",
     "NoiseSource",
     "Ratchet",

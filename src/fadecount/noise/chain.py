@@ -85,17 +85,6 @@ class Chain:
             Difference(coarse, sharper=sharp) for coarse, sharp in pairwise(scales)
         ]
 
-    def one(self, source: NoiseSource, block: int) -> list[int]:
-        """The noises of one block of a single count, for each stage from the first."""
-        stage, level = len(self._differences), self._level
-        noises = [source.one(self.sharpest, level, stage, block)]
-        if not stage:
-            return noises
-        for difference in reversed(self._differences):
-            stage -= 1
-            noises.append(noises[-1] + source.one(difference, level, stage, block))
-        return noises[::-1]
-
     def many(self, source: NoiseSource, blocks: range, width: int) -> list[NDArray[np.int64]]:
         """The noises of many blocks of ``width`` counts, for each stage from the first, in the
         shape (blocks, width): only to be read."""

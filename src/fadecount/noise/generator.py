@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import os
 import threading
+from collections.abc import Callable
 
 import numpy as np
 from cryptography.hazmat.primitives.ciphers import Cipher, CipherContext
@@ -22,6 +23,9 @@ from fadecount.errors import ForkedError
 _CHUNK_BYTES = 1 << 19
 _REKEY_BYTES = 1 << 30
 _ZEROS = bytes(_CHUNK_BYTES)
+
+Words = Callable[[int], NDArray[np.uint64]]
+"""Gives so many uniform 64-bit words that no other call gives."""
 
 
 class Lineage:

@@ -78,10 +78,6 @@ class KeyedNoise:
     def __repr__(self) -> str:
         return f"KeyedNoise({len(self.tags)} keys)"
 
-    def one(self, law: Law, level: int, round_number: int, node: int) -> int:
-        one_round, one_node = range(round_number, round_number + 1), range(node, node + 1)
-        return int(self.many(law, level, one_round, one_node, 1)[0, 0, 0])
-
     def many(
         self, law: Law, level: int, rounds: range, nodes: range, width: int
     ) -> NDArray[np.int64]:

@@ -59,9 +59,12 @@ from functools import lru_cache, partial
 import numpy as np
 from numpy.typing import NDArray
 
+from fadecount.noise.generator import Words
+
 LARGEST_SCALE = 2.0**40
 _LOG_ERROR = 2.0**-44
 _CHUNK = 1 << 15
+_WORTH_A_TABLE = 1 << 12
 
 MoreBits = Callable[[int, int], int]
 """Gives the n-th (from 0) further 64-bit word for the draw at a position of the batch."""
@@ -122,6 +125,29 @@ class DiscreteLaplace:
                 draws[start + position] = (
                     -magnitude if words[start + position] & np.uint64(1) else magnitude
                 )
+        return draws
+
+    def fill(self, draws: NDArray[np.int64], words: Words) -> NDArray[np.int64]:
+        """Fill an array with independent draws from fresh words: by table where that pays, the
+        rest from whole words."""
+
+        def more(_position: int, _asked: int) -> int:
+            return int(words(1)[0])
+
+        if len(draws) < _WORTH_A_TABLE or not self.tabled:
+            return self.from_words(words(len(draws)), more, out=draws)
+        table = prefix_table(self.scale)
+        positions, begun = [], []
+        for start in range(0, len(draws), _CHUNK):
+            part = draws[start : start + _CHUNK]
+            prefixes = words(-(-len(part) // 4)).view(np.uint16)[: len(part)]
+            known = table.take(prefixes, mode="clip")
+            part[:] = known
+            unknown = (known == UNDETERMINED).nonzero()[0]
+            positions.append(unknown + start)
+            begun.append(prefixes[unknown])
+        rest = completed(np.concatenate(begun), words(sum(map(len, begun))))
+        draws[np.concatenate(positions)] = self.from_words(rest, more)
         return draws
 
     def _certify(
