@@ -20,7 +20,7 @@ from fadecount.mechanisms.gaussian_law import (
     normal_quantile,
     upper_tail,
 )
-from fadecount.mechanisms.memories import Memories
+from fadecount.mechanisms.memories import Memories, Memory
 from tests.mechanisms import gaussian_golden as golden
 from tests.mechanisms.examples import half_widths
 from tests.mechanisms.test_every_mechanism import refuse
@@ -123,6 +123,11 @@ def test_normal_functions() -> None:
     assert certainty(0.672) == pytest.approx(special.ndtr(0.336))
 
 
+def factors_at(memory: Memory, step: int) -> tuple[int, int]:
+    grown, read = memory.factors(step, 1)
+    return int(grown[0]), int(read[0])
+
+
 def coupled(memories: Memories, noise: list[int], size: int) -> list[int]:
     """How other noise must differ from this one to give the same outputs when the first input is
     larger by ``size``.
@@ -138,7 +143,7 @@ def coupled(memories: Memories, noise: list[int], size: int) -> list[int]:
         def remembered(self, step: int) -> int:
             terms = memories.kept * (self.kept >> memories.kept_dropped) >> memories.kept_down
             for memory, row in zip(memories.memories, self.rows, strict=True):
-                terms += memory.factors_at(step)[1] * (row >> memory.dropped) >> memory.down
+                terms += factors_at(memory, step)[1] * (row >> memory.dropped) >> memory.down
             return terms >> 6
 
         def take(self, step: int, drawn: int) -> None:
@@ -146,7 +151,7 @@ def coupled(memories: Memories, noise: list[int], size: int) -> list[int]:
             for at, memory in enumerate(memories.memories):
                 if step % memory.epoch == 0:
                     self.rows[at] >>= memory.shift
-                self.rows[at] += memory.factors_at(step)[0] * drawn
+                self.rows[at] += factors_at(memory, step)[0] * drawn
 
     one, other, shifts = Run(), Run(), []
     for step, drawn in enumerate(noise):
@@ -529,7 +534,7 @@ def test_powers_of_all_half_lives_are_right() -> None:
             *random.integers(0, epoch, 20).tolist(),
         }
         for place in sorted(places):
-            grown, read = memory.factors_at(place)
+            grown, read = factors_at(memory, place)
             wanted = 2 ** (memory.grown_bits + place * rate)
             assert abs(grown - wanted) <= 0.5 + wanted * 2.0**-27
             scaled = 2.0 ** (memory.down + 6 + memory.dropped - memory.grown_bits)
@@ -537,6 +542,6 @@ def test_powers_of_all_half_lives_are_right() -> None:
             assert abs(read - exact) <= 0.5 + exact * 2.0**-26
         assert len(memory.factors(1, 50_000)[0]) == 50_000
         blocks = memory.factors(epoch - 2, 9)
-        assert [memory.factors_at(epoch - 2 + at) for at in range(9)] == list(
+        assert [factors_at(memory, epoch - 2 + at) for at in range(9)] == list(
             zip(*(each.tolist() for each in blocks), strict=True)
         )

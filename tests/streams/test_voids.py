@@ -73,7 +73,7 @@ def test_a_backup_holds_no_noise_that_is_drawn_ahead(tmp_path: Path) -> None:
     assert len(secrets) == 2
     content = backup.read_bytes()
     for (body,) in secrets:
-        assert body[-24:] not in content and body[:24] not in content
+        assert body[:24] not in content and body[24:56] not in content
         assert body in backend.path.read_bytes()
     with Reader.of_file(restored(backend, backup, "new") / "streams.db") as reader:
         assert stored(reader._database) == figures
