@@ -12,6 +12,7 @@ import pytest
 from fadecount.cli.main import main
 from fadecount.paper.beside import BESIDE, LATER, blocks_like
 from fadecount.paper.table import LONG, MSE, SHORT, rows
+from tests.paper.test_figures import assert_room
 
 # What another program found for T, λ and the first age, with finer lags.
 FACTORS = {
@@ -63,6 +64,7 @@ def test_figures_say_where_the_paper_is_better(name: str) -> None:
     header, *lines = figure.table
     assert (header[1], header[-1]) == ("age 0", f"age {ages[-1]:,}")
     assert [line[0] for line in lines] == list(by_label)
+    assert_room(figure)
 
 
 def test_the_command_writes_picture_points_and_table(tmp_path: Path) -> None:

@@ -5,7 +5,6 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from fadecount.paper.beside import BESIDE
 from fadecount.paper.figures import FIGURES
 from fadecount.paper.report import Section
 from fadecount.paper.table import LONG, SHORT, rows
@@ -80,17 +79,22 @@ def test_what_figures_3_and_4b_say(figures: dict[str, Section]) -> None:
         assert np.all(lost < np.asarray(row.computed.loss(ages)))
 
 
+def assert_room(section: Section) -> None:
+    """The legend is outside the data, and no marks overlap."""
+    picture = section.drawn()
+    picture.draw_without_rendering()
+    renderer = picture.canvas.get_renderer()  # type: ignore[attr-defined]
+    axes = picture.axes[0]
+    legend = picture.legends[0].get_window_extent(renderer)
+    assert 0 <= legend.x0 < legend.x1 <= picture.bbox.x1, section.name
+    assert legend.y1 < axes.get_window_extent(renderer).y0, section.name
+    assert axes.get_window_extent(renderer).height > 0.5 * picture.bbox.height, section.name
+    for labels in (axes.get_xticklabels(), axes.get_yticklabels()):
+        boxes = [label.get_window_extent(renderer) for label in labels if label.get_text()]
+        pairs = ((one, other) for at, one in enumerate(boxes) for other in boxes[:at])
+        assert not any(one.overlaps(other) for one, other in pairs), section.name
+
+
 def test_legends_and_marks_have_room(figures: dict[str, Section]) -> None:
-    for name, section in (figures | {name: make() for name, make in BESIDE.items()}).items():
-        picture = section.drawn()
-        picture.draw_without_rendering()
-        renderer = picture.canvas.get_renderer()  # type: ignore[attr-defined]
-        axes = picture.axes[0]
-        legend = picture.legends[0].get_window_extent(renderer)
-        assert 0 <= legend.x0 < legend.x1 <= picture.bbox.x1, name
-        assert legend.y1 < axes.get_window_extent(renderer).y0, name
-        assert axes.get_window_extent(renderer).height > 0.5 * picture.bbox.height, name
-        for labels in (axes.get_xticklabels(), axes.get_yticklabels()):
-            boxes = [label.get_window_extent(renderer) for label in labels if label.get_text()]
-            pairs = ((one, other) for at, one in enumerate(boxes) for other in boxes[:at])
-            assert not any(one.overlaps(other) for one, other in pairs), name
+    for section in figures.values():
+        assert_room(section)
