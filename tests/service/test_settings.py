@@ -72,7 +72,7 @@ def test_the_command_line_comes_before_the_environment(monkeypatch: pytest.Monke
     for name, text in (("PORT", "2"), ("MAX_BODY", "2"), ("PUBLIC", "true")):
         monkeypatch.setenv(f"FADECOUNT_{name}", text)
     monkeypatch.setenv("FADECOUNT_WEBSITE", "example.org")
-    given = chosen("--port", "3", "--public", "false", "--website", "a.org", "--website", "b.org")
+    given = chosen("--port", "3", "--public", "false", "--website", "a.org, b.org")
     assert given["website"] == ("a.org", "b.org")
     assert (given["port"], given["max-body"], given["public"]) == (3, 2, False)
     monkeypatch.setenv("FADECOUNT_PUBLIC", "false")

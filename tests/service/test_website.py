@@ -261,7 +261,7 @@ def test_websites_are_checked(wrong: str) -> None:
 
 def test_one_command(tmp_path: Path) -> None:
     """It prints the tag and the promise, and counts."""
-    words = ("--website", SITE, "--website", "b.example", "--pages", "/a", "--public")
+    words = ("--website", f"{SITE},b.example", "--pages", "/a", "--public")
     with ServeProcess(tmp_path, *words) as serving:
         assert serving.process.stdout
         said = [serving.process.stdout.readline().decode().strip() for _ in range(5)]

@@ -45,19 +45,25 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     add("host", "HOST", "address to listen on", str, "127.0.0.1")
     add("port", "PORT", "port to listen on, 0 for any", _at_least(0), 8000)
     text = "host names to answer to, with commas between them"
-    add("allow-host", "NAMES", text, _names, (), action=_More)
+    add("allow-host", "NAMES", text, _names, ())
     text = "let everyone read, without a token"
     add("public", "true", text, _truth, False, nargs="?", const=True)
     add("max-body", "BYTES", "largest body, in bytes", _at_least(1), limits.body_bytes)
     add("max-connections", "N", "open connections", _at_least(1), limits.connections)
     group = parser.add_argument_group("websites")
-    add("website", "DOMAINS", "count the visits of these websites", _names, (), action=_More)
+    add(
+        "website",
+        "DOMAINS",
+        "count the visits of these websites, with commas between them",
+        _names,
+        (),
+    )
     text = "pages that are always shown, such as /about; others appear when enough people saw them"
-    add("pages", "PATHS", text, _names, (), action=_More)
+    add("pages", "PATHS", text, _names, ())
     text = "other hosts whose pages may report visits"
-    add("website-hosts", "NAMES", text, _names, (), action=_More)
+    add("website-hosts", "NAMES", text, _names, ())
     text = "addresses or networks of proxies that say in X-Forwarded-For whom they serve"
-    add("trust-proxy", "NETWORKS", text, _names, (), action=_More)
+    add("trust-proxy", "NETWORKS", text, _names, ())
     text = "part of all other pages that can appear, drawn anew each day; less bounds floods"
     add("page-sample", "PART", text, float, 1.0)
     add("zone", "NAME", "time zone in which the days of new websites begin", str, "UTC")
@@ -76,15 +82,6 @@ def _truth(text: str) -> bool:
     if text not in ("true", "false"):
         raise argparse.ArgumentTypeError(f"must be true or false, got {text!r}")
     return text == "true"
-
-
-class _More(argparse.Action):
-    """An option that may be given several times; the environment does not add to it."""
-
-    def __call__(self, _parser: Any, given: Any, values: Any, _option: Any = None) -> None:
-        before = getattr(given, self.dest)
-        own = () if before is self.default or isinstance(before, str) else before
-        setattr(given, self.dest, (*own, *values))
 
 
 def _names(text: str) -> tuple[str, ...]:

@@ -38,9 +38,9 @@ Mask = npt.NDArray[np.bool_]
 Names: TypeAlias = "npt.NDArray[np.object_] | polars.Series"
 """Texts, one for each row: an array of strings, or a column of polars."""
 
-LEAST_AT_ONCE = 1 << 21
-"""Rows of persons that are capped at once, at least; more, as more persons are kept: to look at
-those again takes less time than the rows."""
+LEAST_AT_ONCE = 1 << 19
+"""Rows that are counted at once, at least. Of persons there are four times as many, and more as
+more of them are kept: to look at those again takes less time than the rows."""
 Rows32 = npt.NDArray[np.uint32]
 """Numbers of rows."""
 MOST_PAIRS = 1 << 62
@@ -141,8 +141,10 @@ class Tally:
         if ids is not None:
             placed = placed[np.flatnonzero(self._new(placed, ids))]
         self._waiting.append(placed)
-        kept = 0 if self._caps is None else self._caps.kept
-        if sum(len(each.ticks) for each in self._waiting) >= max(LEAST_AT_ONCE, 4 * kept):
+        least = LEAST_AT_ONCE
+        if self._caps is not None:
+            least = 4 * max(least, self._caps.kept)
+        if sum(len(each.ticks) for each in self._waiting) >= least:
             self._settle()
 
     def done(self) -> History:
