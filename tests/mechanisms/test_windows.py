@@ -83,3 +83,12 @@ def test_intervals_hold_the_truth_as_often_as_they_say(name: str) -> None:
 def test_windows_that_are_none_are_refused(start: int, end: int) -> None:
     with pytest.raises(ParameterError, match=r"(start|end) must be"):
         fc.Gradual(epsilon=1.0).window_variance(start, end)
+
+
+def test_many_windows_after_very_many_steps() -> None:
+    """So many levels are in use that windows cannot be told apart by one number at once."""
+    mechanism = fc.Gradual(epsilon=0.5)
+    ends = 10**17 + np.arange(64)
+    found = mechanism.half_widths(ends - 7, ends)
+    singles = [mechanism.window_interval(int(end) - 7, int(end)) for end in ends]
+    assert found.tolist() == singles

@@ -129,10 +129,16 @@ class Schedule:
         sums = counts * np.asarray(np.atleast_1d(copies), dtype=np.int64)[..., np.newaxis]
         if sums.ndim == 3:
             sums = sums.sum(axis=1)
-        rows, inverse = np.unique(sums, axis=0, return_inverse=True)
+        names = np.zeros(len(sums), dtype=np.int64)
+        for column in sums.T:  # equal rows get equal numbers
+            base = int(column.max(initial=0)) + 1
+            if int(names.max(initial=0)) * base >= 1 << 62:
+                names = np.unique(names, return_inverse=True)[1]
+            names = names * base + column
+        _, places, inverse = np.unique(names, return_index=True, return_inverse=True)
         laws = [
             tuple(zip((Fraction(1),) * len(row), budgets.tolist(), row, strict=True))
-            for row in rows.tolist()
+            for row in sums[places].tolist()
         ]
         return np.array(quantiles(laws, beta), dtype=np.float64)[inverse].astype(np.int64)
 
