@@ -106,20 +106,8 @@ def _speed_checks(results: list[Result]) -> list[Check]:
         Check(name=scalar.name, value=scalar.floors, must=0.5, goal=0.25, unit=" floors"),
         Check(name=rows.name, value=rows.floors, must=0.3, goal=0.2, unit=" floors"),
         Check(name=row.name, value=row.floors, must=0.3, goal=0.2, unit=" floors"),
-        Check(
-            name=f"{tied.name}, over Laplace",
-            value=tied.median / single.median,
-            must=1.6,
-            goal=1.0,
-            unit=" x",
-        ),
-        Check(
-            name=f"{untied.name}, over Laplace",
-            value=untied.median / single.median,
-            must=1.05,
-            goal=1.0,
-            unit=" x",
-        ),
+        Check(name=tied.name, value=tied.floors, must=50.0, goal=25.0, unit=" floors"),
+        Check(name=untied.name, value=untied.floors, must=40.0, goal=25.0, unit=" floors"),
     ]
     opendp = next((each for each in results if each.name.startswith("opendp")), None)
     if opendp is not None:

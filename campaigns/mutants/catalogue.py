@@ -128,13 +128,6 @@ MUTANTS = (
         DEFINITION,
     ),
     Mutant(
-        "a variable redrawn in every part",
-        PATH,
-        "begun = start << level < first",
-        "begun = False",
-        DEFINITION,
-    ),
-    Mutant(
         "a level dropped",
         PATH,
         "if law is not None and len(new):",
