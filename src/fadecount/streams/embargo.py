@@ -104,6 +104,12 @@ def hold_back(database: Database, seal: Seal, status: Status, waiting: Sequence[
     )
 
 
+def next_public_tick(database: Database, stream: int) -> int | None:
+    """The end of the tick with which the next figure under embargo becomes public."""
+    ((tick,),) = database.query("SELECT MIN(public_tick) FROM embargo WHERE stream = ?", (stream,))
+    return None if tick is None else int(tick)
+
+
 def take_public(database: Database, seal: Seal, status: Status, end: int) -> list[FigureRows]:
     """Take the figures out of the embargo that become public with the ticks before ``end``."""
     rows = database.query(

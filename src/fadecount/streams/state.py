@@ -26,7 +26,7 @@ from fadecount.errors import StoreError
 from fadecount.mechanisms import Blocks
 from fadecount.noise import NoiseSource, Ratchet
 from fadecount.streams.database import Database
-from fadecount.streams.embargo import Machine
+from fadecount.streams.embargo import Machine, next_public_tick
 from fadecount.streams.seal import Seal
 from fadecount.streams.status import Status, read_keys, read_status
 
@@ -64,6 +64,8 @@ class StoredState:
         self.keys: tuple[str, ...] = ()
         self._fixed: tuple[object, object, str] = (None, None, "")
         """The description, the keys, and the digest of both."""
+        self.next_public: int | None = None
+        """The end of the tick with which the next figure under embargo becomes public."""
 
     def load(self, status: Status, source: NoiseSource | None) -> Machine:
         """What was committed. Raises if anything is missing, altered or from another commit.
@@ -71,7 +73,7 @@ class StoredState:
         A stream of blocks without its ratchets has lost its noise ahead: the open blocks that are
         tied have none then, see :func:`lacks_noise`.
         """
-        sealed = self.read()
+        sealed, self.next_public = self.read(), next_public_tick(self._database, self._stream)
         lost = bool(status.ahead) and not self.ahead
         if self.digest(status) != status.digest or (self.ahead != status.ahead and not lost):
             raise StoreError("state is damaged or incomplete; take an intact copy of the store")

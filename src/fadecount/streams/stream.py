@@ -29,6 +29,7 @@ from fadecount.streams.embargo import (
     count_ticks,
     drawn,
     hold_back,
+    next_public_tick,
     take_hidden,
     take_public,
 )
@@ -373,12 +374,12 @@ def _draw_and_store(
     taken = take_inputs(database, context.seal, before)
     checkpoint("inputs taken")
     closed, changes, figures = [], [], []
-    for each, status, (machine, _) in zip(closings, after, loaded, strict=True):
+    for each, status, (machine, state) in zip(closings, after, loaded, strict=True):
         first, counts = each.first, taken[status.id][np.newaxis]
         add_up(counts, slice(1), each.rows[:1])
         if len(each.rows) > 1:
             counts = np.concatenate([counts, each.rows[1:]])
-        public = _figures(context, each, machine, status, counts)
+        public = _figures(context, each, machine, state, status, counts)
         figures += [(status.id, rows) for rows in public]
         closed.append(Closed(first_tick=first, last_tick=status.last_tick, figures=public))
         checkpoint("noise drawn")
@@ -417,6 +418,7 @@ def _figures(
     context: Context,
     closing: _Closing,
     machine: Machine,
+    state: StoredState,
     after: Status,
     counts: NDArray[np.int64],
 ) -> tuple[FigureRows, ...]:
@@ -425,8 +427,12 @@ def _figures(
     database, end = context.database, after.last_tick + 1
     made = _key_figures(context, closing, after)
     made += count_ticks(machine, counts, closing.first, after.description.ticks, after.calendar)
-    taken = take_public(database, context.seal, after, end)
-    hold_back(database, context.seal, after, [each for each in made if each[0] > end])
+    due = state.next_public is not None and state.next_public <= end
+    taken = take_public(database, context.seal, after, end) if due else []
+    later = [each for each in made if each[0] > end]
+    hold_back(database, context.seal, after, later)
+    if due or later:
+        state.next_public = next_public_tick(database, after.id)
     return (*taken, *(rows for tick, rows in made if tick <= end))
 
 
