@@ -1,7 +1,7 @@
 """Exact discrete Laplace and rounded Gaussian noise, and its generator. No other package uses
 entropy."""
 
-from fadecount.noise.ahead import KEY_BYTES, Ahead, Named, Ratchet
+from fadecount.noise.ahead import Ahead, Named, Ratchet
 from fadecount.noise.chain import Chain, Difference
 from fadecount.noise.entropy import unpredictable
 from fadecount.noise.gaussian import LARGEST_DEVIATION, SMALLEST_DEVIATION, RoundedGaussian
@@ -11,7 +11,6 @@ from fadecount.noise.laplace import LARGEST_SCALE, DiscreteLaplace
 from fadecount.noise.source import Law, NoiseSource, SystemNoise
 
 __all__ = [
-    "KEY_BYTES",
     "LARGEST_DEVIATION",
     "LARGEST_SCALE",
     "SMALLEST_DEVIATION",

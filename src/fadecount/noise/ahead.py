@@ -33,7 +33,7 @@ from fadecount.noise.generator import Words
 from fadecount.noise.laplace import DiscreteLaplace
 from fadecount.noise.source import NoiseSource
 
-KEY_BYTES = 32
+_KEY_BYTES = 32
 _AT_ONCE = 64
 """How many noises a seed gives at least."""
 _KEPT, _WIDE = 1 << 21, 1 << 12
@@ -63,10 +63,10 @@ class Ratchet:
         ``ValueError``."""
         self._law, self._width = law, width
         self._ahead: deque[tuple[bytes, Rows]] = deque()
-        state = unpredictable(KEY_BYTES) if state is None else state
-        self._key = state[:KEY_BYTES]
-        waiting = np.frombuffer(state[KEY_BYTES:], dtype="<i8").astype(np.int64)
-        if len(self._key) < KEY_BYTES or len(waiting) % width or len(waiting) >= _AT_ONCE:
+        state = unpredictable(_KEY_BYTES) if state is None else state
+        self._key = state[:_KEY_BYTES]
+        waiting = np.frombuffer(state[_KEY_BYTES:], dtype="<i8").astype(np.int64)
+        if len(self._key) < _KEY_BYTES or len(waiting) % width or len(waiting) >= _AT_ONCE:
             raise ValueError("state must hold a key, and fewer numbers than are drawn at once")
         self._waiting = waiting.reshape(-1, width)
 
@@ -104,8 +104,8 @@ class Ratchet:
         digest = blake2b(key).digest()
         count = max(1, _AT_ONCE // self._width)
         draws = np.empty(count * self._width, dtype=np.int64)
-        self._law.fill(draws, seeded_words(digest[KEY_BYTES:]))
-        return digest[:KEY_BYTES], draws.reshape(count, self._width)
+        self._law.fill(draws, seeded_words(digest[_KEY_BYTES:]))
+        return digest[:_KEY_BYTES], draws.reshape(count, self._width)
 
 
 class Named:
