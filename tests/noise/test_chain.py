@@ -173,6 +173,12 @@ class TestRatchet:
         law = DiscreteLaplace(100.0)
         assert len({Ratchet(law, 1).state for _ in range(100)}) == 100
 
+    def test_a_stream_without_declared_keys_has_no_columns(self) -> None:
+        ratchet = Ratchet(DiscreteLaplace(3.0), 0)
+        assert ratchet.total(5).shape == (0,)
+        assert sum(len(rows) for rows in ratchet.take(5)) == 5
+        assert Ratchet(DiscreteLaplace(3.0), 0, ratchet.state).take(1)[0].shape == (1, 0)
+
     def test_another_state_is_refused(self) -> None:
         law = DiscreteLaplace(3.0)
         for width, length in ((1, 0), (1, 31), (1, 33), (1, 32 + 8 * 64), (2, 40)):

@@ -56,19 +56,20 @@ class Ahead(Protocol):
 class Ratchet:
     """Noises that only this object can give. See the module."""
 
-    __slots__ = ("_ahead", "_key", "_law", "_waiting", "_width")
+    __slots__ = ("_ahead", "_key", "_keys", "_law", "_waiting", "_width")
 
     def __init__(self, law: DiscreteLaplace, width: int, state: bytes | None = None) -> None:
         """A fresh one, or that of a saved ``state``; another one is refused with a
         ``ValueError``."""
-        self._law, self._width = law, width
+        # a stream whose keys all appear by themselves has no declared one
+        self._law, self._keys, self._width = law, width, max(1, width)
         self._ahead: deque[tuple[bytes, Rows]] = deque()
         state = unpredictable(_KEY_BYTES) if state is None else state
         self._key = state[:_KEY_BYTES]
         waiting = np.frombuffer(state[_KEY_BYTES:], dtype="<i8").astype(np.int64)
-        if len(self._key) < _KEY_BYTES or len(waiting) % width or len(waiting) >= _AT_ONCE:
+        if len(self._key) < _KEY_BYTES or len(waiting) % self._width or len(waiting) >= _AT_ONCE:
             raise ValueError("state must hold a key, and fewer numbers than are drawn at once")
-        self._waiting = waiting.reshape(-1, width)
+        self._waiting = waiting.reshape(-1, self._width)
 
     @property
     def state(self) -> bytes:
@@ -86,7 +87,7 @@ class Ratchet:
             left -= len(rows)
             if len(self._ahead) < most:
                 self._ahead.append((key, rows))
-        return total
+        return total[: self._keys]
 
     def take(self, count: int) -> list[Rows]:
         rows: list[Rows] = []
@@ -94,7 +95,7 @@ class Ratchet:
             if not len(self._waiting):
                 ahead = self._ahead.popleft() if self._ahead else self._drawn(self._key)
                 self._key, self._waiting = ahead
-            rows.append(self._waiting[:count])
+            rows.append(self._waiting[:count, : self._keys])
             self._waiting = self._waiting[count:].copy()  # and forget the others
             count -= len(rows[-1])
         return rows
