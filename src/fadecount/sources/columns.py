@@ -12,7 +12,7 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Iterator
 from decimal import Decimal
-from itertools import compress
+from itertools import compress, count
 from pathlib import Path
 from typing import Any, BinaryIO, cast
 
@@ -41,6 +41,7 @@ from fadecount.sources.times import (
 )
 
 ROWS_PER_BLOCK = 500_000
+_uses = count()
 REASON, LINE = "\nreason", "\nline"
 """Columns beside those of the input, under names that no header can have: why a row has no texts,
 and its place in a block."""
@@ -311,7 +312,7 @@ def _each(texts: pl.Series, rule: Callable[[str], int]) -> Numbers:
     """What a rule says of each text. It is applied once to each distinct one."""
     if not len(texts):
         return np.empty(0, dtype=np.int64)
-    kind = pl.Categorical(pl.Categories.random())
+    kind = pl.Categorical(pl.Categories(f"fadecount {next(_uses)}"))  # forgotten after this use
     codes = texts.cast(kind).to_physical().to_numpy()
     row = np.full(int(codes.max()) + 1, -1, dtype=np.int64)
     row[codes] = np.arange(len(codes))
