@@ -10,6 +10,7 @@ line alone. The check is several times faster than parsing.
 from __future__ import annotations
 
 import math
+import re
 from collections.abc import Callable, Iterator
 from decimal import Decimal
 from itertools import compress, count
@@ -225,7 +226,7 @@ def _is_utf8(data: bytes) -> bool:
 
 
 _UNITS = {"ms": 1_000, "us": 1_000_000, "ns": 1_000_000_000}
-_SIXTY = pl.Enum([f":{number:02}" for number in range(60)])
+_WITHIN_HOUR = pl.Enum([f":{at // 60:02}:{at % 60:02}" for at in range(3600)])
 
 
 class Columns:
@@ -239,20 +240,20 @@ class Columns:
         """The rows of a frame."""
         options, rules = self._options, self._rules
         assert options.time is not None
-        none = np.zeros(frame.height, dtype=np.int64)
-        reasons, keys, amounts, texts = none, none, none + 1, None
-        if REASON in frame.columns:
-            reasons = frame[REASON].fill_null(0).to_numpy()
+        keys = np.zeros(frame.height, dtype=np.int64)
+        times, amounts, texts = self._seconds(frame[options.time]), keys + 1, None
+        if REASON in frame.columns and frame[REASON].null_count() < frame.height:
+            reasons = _numbers(frame[REASON], missing=0)
+            times = np.where(reasons > 0, NO_TIME + reasons, times)
         if options.key is not None:
             texts = _texts(frame[options.key])
             keys = _each(texts, rules.key)
         if options.amount is not None:
             amounts = _each(_texts(frame[options.amount]), rules.amount)
         return Rows(
-            reasons=reasons,
-            seconds=self._seconds(frame[options.time]),
-            keys=keys,
-            amounts=amounts,
+            times,
+            keys,
+            amounts,
             persons=None if options.person is None else _texts(frame[options.person]),
             ids=None if options.unique is None else _texts(frame[options.unique]),
             texts=texts if options.discover else None,
@@ -275,33 +276,34 @@ class Columns:
     def seconds_of_texts(self, texts: pl.Series) -> Numbers:
         """Unix seconds of texts. Minutes and seconds of a time in ISO 8601 are cut off, so that
         each hour is read once; whole numbers are read at once."""
-        options = self._options
-        minutes, seconds = (
-            texts.str.slice(at, 3).cast(_SIXTY, strict=False).to_physical() for at in (13, 16)
-        )
-        rest = texts.str.slice(19)
+        cut = texts.str.slice(13, 6).cast(_WITHIN_HOUR, strict=False).to_physical()
+        hours, rest = texts.str.head(13), texts.str.slice(19)
         if rest.str.starts_with(".").any():
             rest = rest.str.replace(r"^\.[0-9]{1,9}($|[^0-9])", ".0${1}")
-        behind = _numbers(60 * minutes.cast(pl.Int64) + seconds, missing=-1)
-        hours = texts.zip_with(pl.Series(behind < 0), texts.str.head(13) + ":00:00" + rest)
+        if not cut.null_count() and (rest == rest[:1]).all():
+            end = ":00:00" + "".join(rest[:1])  # the same for all rows: it need not be put to each
+            return self._seconds_of_hours(hours, end, _numbers(cut))
+        hours = (hours + ":00:00" + rest).zip_with(cut.is_not_null(), texts)
         whole = texts.str.contains("^[0-9]{1,17}$")
-        if options.time_unit == "iso" or not whole.any():
-            return self._seconds_of_hours(hours, behind)
-        numbers = _numbers(texts.set(~whole, None).cast(pl.Int64))
-        return np.where(
-            whole.to_numpy(),
-            seconds_of_numbers(numbers, options.time_unit),
-            self._seconds_of_hours(hours.set(whole, ""), behind),
+        if self._options.time_unit == "iso" or not whole.any():
+            return self._seconds_of_hours(hours, "", _numbers(cut, missing=0))
+        numbers = seconds_of_numbers(
+            _numbers(texts.set(~whole, None).cast(pl.Int64)), self._options.time_unit
         )
+        seconds = self._seconds_of_hours(hours.set(whole, ""), "", _numbers(cut, missing=0))
+        return np.where(whole.to_numpy(), numbers, seconds)
 
-    def _seconds_of_hours(self, hours: pl.Series, behind: Numbers) -> Numbers:
+    def _seconds_of_hours(self, hours: pl.Series, end: str, behind: Numbers) -> Numbers:
+        """Unix seconds of times that have the same end, and so many seconds more."""
         zone = self._options.zone
-        seconds = _each(hours, self._rules.time if zone == "UTC" else self._read_in_utc)
-        seconds = np.where(seconds == NO_TIME, NO_TIME, seconds + np.maximum(behind, 0))
+        read = self._rules.time if zone == "UTC" else self._read_in_utc
+        seconds = _each(hours, lambda hour: read(hour + end))
+        seconds = np.where(seconds == NO_TIME, NO_TIME, seconds + behind)
         if zone == "UTC":
             return seconds
-        iso, offset = hours.str.slice(4, 1) == "-", hours.str.slice(16).str.contains("[Z+-]")
-        return np.where((iso & ~offset).to_numpy(), seconds_of_local(seconds, zone), seconds)
+        offset = hours.str.slice(16).str.contains("[Z+-]") | bool(re.search("[Z+-]", end))
+        local = (hours.str.slice(4, 1) == "-") & ~offset
+        return np.where(local.to_numpy(), seconds_of_local(seconds, zone), seconds)
 
 
 def _numbers(column: pl.Series, *, missing: int = NO_TIME) -> Numbers:

@@ -29,6 +29,7 @@ from fadecount.sources.rows import (
     row_reader,
 )
 from fadecount.sources.tally import Earlier, History, Rows, Tally
+from fadecount.sources.times import NO_TIME
 
 if TYPE_CHECKING:
     import pandas
@@ -152,23 +153,22 @@ def events(
 def _in_columns(
     rows: Iterator[tuple[int, Event | Reason]], options: SourceOptions
 ) -> Iterator[Rows]:
+    hidden = len(options.keys)
     while some := [event for _, event in islice(rows, ROWS_AT_ONCE)]:
-        good = [event if isinstance(event, Event) else _NOTHING for event in some]
-        reasons = [event if isinstance(event, Reason) else 0 for event in some]
-        hidden, columns = len(options.keys), list(zip(*good, strict=True))
-        keys = [hidden if isinstance(key, str) else key for key in columns[1]]
+        events = [
+            event if isinstance(event, Event) else Event(NO_TIME + event, 0, 0, "-", "-")
+            for event in some
+        ]
+        seconds, keys, amounts, persons, ids = zip(*events, strict=True)
+        positions = [hidden if isinstance(key, str) else key for key in keys]
         yield Rows(
-            reasons=np.array(reasons, dtype=np.int64),
-            seconds=np.array(columns[0], dtype=np.int64),
-            keys=np.array(keys, dtype=np.int64),
-            amounts=np.array(columns[2], dtype=np.int64),
-            persons=None if options.person is None else np.array(columns[3], dtype=np.object_),
-            ids=None if options.unique is None else np.array(columns[4], dtype=np.object_),
-            texts=np.array(columns[1], dtype=np.object_) if options.discover else None,
+            np.array(seconds, dtype=np.int64),
+            np.array(positions, dtype=np.int64),
+            np.array(amounts, dtype=np.int64),
+            persons=None if options.person is None else np.array(persons, dtype=np.object_),
+            ids=None if options.unique is None else np.array(ids, dtype=np.object_),
+            texts=np.array(keys, dtype=np.object_) if options.discover else None,
         )
-
-
-_NOTHING = Event(0, 0, 0, "-", "-")
 
 
 def first_bad_row(path: str | Path, options: SourceOptions) -> str | None:

@@ -14,9 +14,10 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from functools import cached_property
-from typing import TYPE_CHECKING, Any, TypeAlias
+from itertools import repeat
+from typing import TYPE_CHECKING, Any, NamedTuple, TypeAlias
 
 import numpy as np
 import numpy.typing as npt
@@ -25,7 +26,7 @@ from fadecount.noise import unpredictable
 from fadecount.sources.options import SourceOptions
 from fadecount.sources.report import SourceReport
 from fadecount.sources.rows import Reason
-from fadecount.sources.times import NO_TIME
+from fadecount.sources.times import EARLIEST, NO_TIME
 from fadecount.streams.discovery import Counts
 from fadecount.streams.embargo import add_counts
 from fadecount.streams.inputs import Key, Noted, person_digest
@@ -48,37 +49,25 @@ _NONE = np.empty(0, dtype=np.int64)
 _ODD = np.uint64(0x9E3779B97F4A7C15)
 
 
-@dataclass(frozen=True, slots=True, kw_only=True, eq=False)
-class Rows:
-    """Rows of an input, in its order: what the rules of ``rows`` make of their cells. A ``reason``
-    (or 0) says why a row has no cells, ``seconds`` of ``NO_TIME`` and negative keys and amounts say
-    why a cell means nothing. ``texts`` are the keys as they are written."""
+class Rows(NamedTuple):
+    """Rows of an input, in its order: what the rules of ``rows`` make of their cells.
 
-    reasons: Numbers
-    seconds: Numbers
+    ``times`` are Unix seconds; ticks, once the rows are judged. ``NO_TIME`` stands for no time, and
+    plus a reason it says why a row has no cells. Negative keys and amounts say why a cell means
+    nothing. The position of hidden keys is behind those of the declared ones; ``texts`` are the
+    keys as they are written.
+    """
+
+    times: Numbers
     keys: Numbers
     amounts: Numbers
     persons: Names | None = None
     ids: Names | None = None
     texts: Names | None = None
 
-
-@dataclass(frozen=True, slots=True, eq=False)
-class Placed:
-    """Good rows: tick, position of the key (behind the declared ones, that of all hidden keys),
-    amount, and where they matter persons and the texts of keys."""
-
-    ticks: Numbers
-    keys: Numbers
-    amounts: Numbers
-    persons: Names | None
-    texts: Names | None
-
-    def __getitem__(self, at: npt.NDArray[Any]) -> Placed:
+    def at(self, places: npt.NDArray[Any]) -> Rows:
         """Some of the rows."""
-        persons = None if self.persons is None else self.persons[at]
-        texts = None if self.texts is None else self.texts[at]
-        return Placed(self.ticks[at], self.keys[at], self.amounts[at], persons, texts)
+        return Rows._make(column if column is None else column[places] for column in self)
 
 
 Counted = Callable[[Sequence[bytes], Sequence[Key] | None], Numbers]
@@ -124,57 +113,51 @@ class Tally:
         self._options, self.report = options, SourceReport()
         self._caps = None if options.person is None else Caps(options, earlier)
         self._ids: set[tuple[object, ...]] = set()
-        self._waiting: list[Placed] = []
+        self._waiting: list[Rows] = []
         self._sums: tuple[Numbers, Numbers] = (_NONE, _NONE)
         self._hidden: dict[int, dict[str, int]] = {}
-        self._hidden_ticks: list[int] = []
 
     def add(self, rows: Rows) -> None:
         """Count the rows that are good, and report the others."""
-        self.report.rows_read += len(rows.reasons)
-        good, ticks = self._judged(rows)
-        placed = Placed(ticks, rows.keys, rows.amounts, rows.persons, rows.texts)
-        ids = rows.ids
-        if not good.all():
-            at = np.flatnonzero(good)
-            placed, ids = placed[at], None if ids is None else ids[at]
-        if ids is not None:
-            placed = placed[np.flatnonzero(self._new(placed, ids))]
-        self._waiting.append(placed)
+        self.report.rows_read += len(rows.times)
+        rows = self._judged(rows)
+        self._waiting.append(rows if rows.ids is None else self._new(rows))
         least = LEAST_AT_ONCE
         if self._caps is not None:
             least = 4 * max(least, self._caps.kept)
-        if sum(len(each.ticks) for each in self._waiting) >= least:
+        if sum(len(each.times) for each in self._waiting) >= least:
             self._settle()
 
     def done(self) -> History:
         """Everything that was added."""
         self._settle()
         places, counts = self._sums
-        ticks, keys = np.divmod(places, self._options.width)
-        events = (
-            [*ticks[[0, -1]].tolist(), *self._hidden_ticks] if len(ticks) else self._hidden_ticks
-        )
-        block_of, caps = self._options.block_of, self._caps
+        options, caps = self._options, self._caps
+        ticks, keys = np.divmod(places, options.width)
+        first, last = ticks[[0, -1]].tolist() if len(ticks) else (None, None)
+        shown = keys != len(options.keys) if options.discover else keys >= 0
         return History(
-            ticks=ticks,
-            keys=keys,
-            counts=counts,
-            first_tick=min(events, default=None),
-            last_tick=max(events, default=None),
+            ticks=ticks[shown],
+            keys=keys[shown],
+            counts=counts[shown],
+            first_tick=first,
+            last_tick=last,
             report=self.report,
-            hidden=lambda tick: self._hidden.get(block_of(tick), {}),
-            persons=lambda tick: {} if caps is None else caps.in_block(block_of(tick)),
+            hidden=lambda tick: self._hidden.get(options.block_of(tick), {}),
+            persons=lambda tick: {} if caps is None else caps.in_block(options.block_of(tick)),
         )
 
-    def _judged(self, rows: Rows) -> tuple[Mask, Numbers]:
-        """Which rows are good, and the ticks in which they count."""
-        options, timed = self._options, rows.seconds != NO_TIME
-        ticks = options.ticks.of(np.where(timed, rows.seconds, 0))
+    def _judged(self, rows: Rows) -> Rows:
+        """The rows that are good, with the ticks in which they count."""
+        options, seconds = self._options, rows.times
         first, end, since = options.first_tick, options.end_tick, options.late_from
+        untimed = seconds < EARLIEST
+        if untimed.any():
+            seconds = np.where(untimed, 0, seconds)
+        ticks = options.ticks.of(seconds)
         wrong: list[tuple[Mask, Numbers | int]] = [
-            (rows.reasons > 0, rows.reasons),
-            (~timed, Reason.TIME),
+            (untimed & (rows.times > NO_TIME), rows.times - NO_TIME),
+            (untimed, Reason.TIME),
             (rows.keys < 0, -rows.keys),
             (rows.amounts < 0, -rows.amounts),
         ]
@@ -187,30 +170,30 @@ class Tally:
             wrong.append((ticks < first, Reason.BEFORE))
         if end is not None:
             wrong.append((ticks >= end, Reason.AFTER))
+        rows = rows._replace(times=ticks)
         wrong = [(mask, reason) for mask, reason in wrong if mask.any()]
         if not wrong:
-            return timed, ticks
+            return rows
         reasons = np.select([mask for mask, _ in wrong], [reason for _, reason in wrong], 0)
         for reason, count in enumerate(np.bincount(reasons).tolist()):
             if reason and count:
                 self.report.skipped[Reason(reason)] += count
-        return reasons == 0, ticks
+        return rows.at(np.flatnonzero(reasons == 0))
 
-    def _new(self, rows: Placed, ids: Names) -> list[bool]:
-        """Which rows have an id that no earlier row of the same tick, key and person had. Rows of
-        other keys and persons must not decide: one of them could push out what somebody else did.
-        """
+    def _new(self, rows: Rows) -> Rows:
+        """The rows whose id no earlier row of the same tick, key and person had. Rows of other keys
+        and persons must not decide: one of them could push out what somebody else did."""
         columns = (
-            [None] * len(ids) if each is None else as_list(each)
-            for each in (rows.ticks, rows.keys, rows.persons, rows.texts, ids)
+            repeat(None) if each is None else as_list(each)
+            for each in rows._replace(amounts=rows.times)
         )
         fresh = []
-        for event in zip(*columns, strict=True):
+        for event in zip(*columns, strict=False):
             before = len(self._ids)
             self._ids.add(event)
             fresh.append(len(self._ids) > before)
         self.report.skipped.update({Reason.REPEATED: fresh.count(False)} if not all(fresh) else {})
-        return fresh
+        return rows._replace(ids=None).at(np.flatnonzero(fresh))
 
     def _settle(self) -> None:
         """Count the rows that wait."""
@@ -221,32 +204,27 @@ class Tally:
         if self._caps is not None:
             counts = self._caps.counts(rows)
             self.report.rows_dropped += len(counts) - int(np.count_nonzero(counts))
-            rows = replace(rows, persons=None)[np.flatnonzero(counts)]
+            rows = rows._replace(persons=None).at(np.flatnonzero(counts))
         keys = rows.keys
         if options.discover:
             hidden = keys == len(options.keys)
-            self._hide(rows[np.flatnonzero(hidden)])
-            if options.other is None:
-                rows = rows[np.flatnonzero(~hidden)]
-                keys = rows.keys
-            else:
+            self._hide(rows.at(np.flatnonzero(hidden)))
+            if options.other is not None:
                 keys = np.where(hidden, options.keys.index(options.other), keys)
         self.report.rows_cut += int(np.count_nonzero(rows.amounts > options.max_amount))
         amounts = np.minimum(rows.amounts, options.max_amount)
-        added = _added_up(rows.ticks * options.width + keys, amounts)
+        added = _added_up(rows.times * options.width + keys, amounts)
         both = (np.concatenate(pair) for pair in zip(self._sums, added, strict=True))
         self._sums = _added_up(*both)
 
-    def _hide(self, rows: Placed) -> None:
+    def _hide(self, rows: Rows) -> None:
         """Note how many more persons brought hidden keys."""
-        if not len(rows.ticks) or rows.texts is None:
+        if rows.texts is None:
             return
-        blocks = self._options.unit.blocks_of(self._options.ticks, rows.ticks)
+        blocks = self._options.unit.blocks_of(self._options.ticks, rows.times)
         for block in np.unique(blocks).tolist():
             keys = Counter(as_list(rows.texts[np.flatnonzero(blocks == block)]))
             add_counts(self._hidden.setdefault(block, {}), keys.items())
-        ticks = [*self._hidden_ticks, int(rows.ticks.min()), int(rows.ticks.max())]
-        self._hidden_ticks = [min(ticks), max(ticks)]
 
 
 def _added_up(places: Numbers, amounts: Numbers) -> tuple[Numbers, Numbers]:
@@ -276,7 +254,7 @@ class Caps:
         self._options, self._earlier = options, earlier
         self._several = options.unit.keys > 1
         self._seed = int.from_bytes(unpredictable(8))
-        self._rows: Placed | None = None
+        self._rows: Rows | None = None
         self._times = self._before = np.empty(0, dtype=np.int64)
         """How many rows of each count, with those of earlier runs; and those of earlier runs."""
 
@@ -289,12 +267,15 @@ class Caps:
         """How many rows are kept between two pieces."""
         return len(self._times)
 
-    def counts(self, piece: Placed) -> Mask:
+    def counts(self, piece: Rows) -> Mask:
         """Which rows of the next piece count."""
         options, old = self._options, self.kept
-        rows = piece if self._rows is None else _joined([self._rows, piece])
+        rows = piece
+        if (kept := self._rows) is not None:
+            kept = kept._replace(persons=_apart(kept.persons), texts=_apart(kept.texts))
+            rows = _joined([kept, piece])
         assert rows.persons is not None
-        blocks = self._blocks_of(rows.ticks)
+        blocks = self._blocks_of(rows.times)
         order, begins = _persons_together(rows.persons, blocks, self._seed)
         whose = keys = np.empty(0, dtype=np.int64)
         if self._several:
@@ -307,7 +288,7 @@ class Caps:
         before[noted], offset[noted] = self._before[first[noted]], self._times[first[noted]] - 1
         reopened = self._reopened(blocks[first])
         new = np.flatnonzero(reopened & ~noted)
-        before[new] = offset[new] = self._counted(rows[first[new]], by_key=self._several)
+        before[new] = offset[new] = self._counted(rows.at(first[new]), by_key=self._several)
         most = np.full(len(first), options.per_person)
         if self._several:  # under a hidden key a person counts once
             most[keys[first] >= len(options.keys)] = 1
@@ -316,7 +297,7 @@ class Caps:
             fresh = fresh[np.argsort(first[fresh])]
             room = np.full(len(fresh), options.keys_per_person)
             again = np.flatnonzero(reopened[fresh])
-            room[again] -= self._counted(rows[first[fresh[again]]], by_key=False)
+            room[again] -= self._counted(rows.at(first[fresh[again]]), by_key=False)
             most[fresh[_numbered(whose[first[fresh]]) >= room]] = 0
         taken = np.minimum(np.maximum(most - offset, 0), lengths)
         parts = np.stack([taken, lengths - taken], axis=1).ravel()
@@ -325,7 +306,7 @@ class Caps:
         times = offset + taken
         keep = np.flatnonzero(times)
         keep = keep[np.argsort(first[keep])] if self._several else keep
-        self._rows = _apart(rows[first[keep]])
+        self._rows = rows.at(first[keep])
         self._times, self._before = times[keep], before[keep]
         return counts[old:]
 
@@ -333,9 +314,9 @@ class Caps:
         """What was counted there, as :meth:`Unit.takes` notes it."""
         if self._rows is None:
             return {}
-        there = (self._blocks_of(self._rows.ticks) == block) & (self._times > self._before)
+        there = (self._blocks_of(self._rows.times) == block) & (self._times > self._before)
         at = np.flatnonzero(there)
-        rows, persons = self._rows[at], self._digests(self._rows[at])
+        rows, persons = self._rows.at(at), self._digests(self._rows.at(at))
         times = (self._times - self._before)[at].tolist()
         if not self._several:
             return dict(zip(persons, times, strict=True))
@@ -354,19 +335,19 @@ class Caps:
             return np.zeros(len(blocks), dtype=np.bool_)
         return np.equal(blocks, self._options.block_of(first))
 
-    def _counted(self, rows: Placed, *, by_key: bool) -> Numbers:
+    def _counted(self, rows: Rows, *, by_key: bool) -> Numbers:
         """What earlier runs counted of the persons of these rows: events (under the key of the
         row), or where a person has several keys, and not ``by_key``, keys."""
-        if not len(rows.ticks) or self._earlier is None or self._earlier.counted is None:
-            return np.zeros(len(rows.ticks), dtype=np.int64)
+        if not len(rows.times) or self._earlier is None or self._earlier.counted is None:
+            return np.zeros(len(rows.times), dtype=np.int64)
         keys = self._names_of_keys(rows) if by_key else None
         return self._earlier.counted(self._digests(rows), keys)
 
-    def _digests(self, rows: Placed) -> list[bytes]:
+    def _digests(self, rows: Rows) -> list[bytes]:
         assert rows.persons is not None
         return [person_digest(name, self._key) for name in as_list(rows.persons)]
 
-    def _names_of_keys(self, rows: Placed) -> list[Key]:
+    def _names_of_keys(self, rows: Rows) -> list[Key]:
         """Positions of declared keys, and texts of hidden ones."""
         keys: list[Key] = rows.keys.tolist()
         if rows.texts is not None:
@@ -383,7 +364,7 @@ class Caps:
         blocks: Numbers = blocks_of(calendar, np.arange(first, last + 1))[ticks - first]
         return blocks
 
-    def _keys_of(self, rows: Placed) -> Numbers:
+    def _keys_of(self, rows: Rows) -> Numbers:
         """A number for the key of each row: the position of a declared one; those of hidden keys
         are larger."""
         if rows.texts is None:
@@ -403,31 +384,27 @@ def as_list(values: Names | Numbers) -> list[Any]:
     return values.tolist() if isinstance(values, np.ndarray) else values.to_list()
 
 
-def _joined(parts: list[Placed]) -> Placed:
+def _joined(parts: Sequence[Rows]) -> Rows:
     """All rows as one, without chunks: to gather texts from many takes ten times as long."""
-
-    def column(name: str) -> Any:
-        columns = [getattr(each, name) for each in parts]
-        if columns[0] is None or len(columns) == 1:
-            return columns[0]
-        if all(isinstance(each, np.ndarray) for each in columns):
-            return np.concatenate(columns)
-        import polars
-
-        return polars.concat(
-            [polars.Series("", each, polars.String) for each in columns], rechunk=True
-        )
-
-    return Placed(*(column(name) for name in ("ticks", "keys", "amounts", "persons", "texts")))
-
-
-def _apart(rows: Placed) -> Placed:
-    """The rows with texts of their own: those of polars would hold a whole piece in memory."""
-    persons, texts = (
-        each if each is None or isinstance(each, np.ndarray) else each + ""
-        for each in (rows.persons, rows.texts)
+    return (
+        parts[0] if len(parts) == 1 else Rows._make(map(_joined_column, zip(*parts, strict=True)))
     )
-    return replace(rows, persons=persons, texts=texts)
+
+
+def _joined_column(parts: Sequence[Any]) -> Any:
+    if parts[0] is None:
+        return None
+    if all(isinstance(each, np.ndarray) for each in parts):
+        return np.concatenate(parts)
+    import polars
+
+    columns = [polars.Series("", each, polars.String) for each in parts]
+    return polars.concat(columns, rechunk=True)
+
+
+def _apart(names: Names | None) -> Names | None:
+    """Texts of their own: those of polars would hold a whole piece in memory."""
+    return names if names is None or isinstance(names, np.ndarray) else names + ""
 
 
 def _persons_together(names: Names, blocks: Numbers, seed: int) -> tuple[Rows32, Numbers]:
