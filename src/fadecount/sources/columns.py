@@ -307,7 +307,7 @@ class Columns:
 
 
 def _numbers(column: pl.Series, *, missing: int = NO_TIME) -> Numbers:
-    return column.fill_null(missing).to_numpy().astype(np.int64)
+    return column.fill_null(missing).to_numpy().astype(np.int64, copy=False)
 
 
 def _each(texts: pl.Series, rule: Callable[[str], int]) -> Numbers:

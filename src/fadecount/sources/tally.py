@@ -151,16 +151,14 @@ class Tally:
         """The rows that are good, with the ticks in which they count."""
         options, seconds = self._options, rows.times
         first, end, since = options.first_tick, options.end_tick, options.late_from
+        wrong: list[tuple[Mask, Numbers | int]] = []
         untimed = seconds < EARLIEST
         if untimed.any():
+            because = seconds - NO_TIME
+            wrong = [(untimed & (because > 0), because), (untimed, Reason.TIME)]
             seconds = np.where(untimed, 0, seconds)
         ticks = options.ticks.of(seconds)
-        wrong: list[tuple[Mask, Numbers | int]] = [
-            (untimed & (rows.times > NO_TIME), rows.times - NO_TIME),
-            (untimed, Reason.TIME),
-            (rows.keys < 0, -rows.keys),
-            (rows.amounts < 0, -rows.amounts),
-        ]
+        wrong += [(rows.keys < 0, rows.keys), (rows.amounts < 0, rows.amounts)]
         for names, missing in ((rows.persons, Reason.PERSON), (rows.ids, Reason.ID)):
             if names is not None:
                 wrong.append((np.asarray(names == "", dtype=np.bool_), missing))
@@ -174,7 +172,7 @@ class Tally:
         wrong = [(mask, reason) for mask, reason in wrong if mask.any()]
         if not wrong:
             return rows
-        reasons = np.select([mask for mask, _ in wrong], [reason for _, reason in wrong], 0)
+        reasons = np.abs(np.select([mask for mask, _ in wrong], [each for _, each in wrong], 0))
         for reason, count in enumerate(np.bincount(reasons).tolist()):
             if reason and count:
                 self.report.skipped[Reason(reason)] += count

@@ -109,10 +109,12 @@ def seconds_of_local(local: Numbers, zone: str) -> Numbers:
     timed = local != NO_TIME
     steps, which = np.unique(local[timed] // _STEP, return_inverse=True)
     offsets = np.array([_offset(step, zone) for step in steps.tolist()], dtype=np.int64)
-    local[timed] -= offsets[which]
-    return within_range(local)
+    seconds = local.copy()
+    seconds[timed] -= offsets[which]
+    return within_range(seconds)
 
 
 def within_range(seconds: Numbers) -> Numbers:
     """The same seconds, but for those outside the years that are accepted."""
-    return np.where((seconds >= EARLIEST) & (seconds <= LATEST), seconds, NO_TIME)
+    outside = (seconds < EARLIEST) | (seconds > LATEST)
+    return np.where(outside, NO_TIME, seconds) if outside.any() else seconds
