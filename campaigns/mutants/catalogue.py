@@ -1147,8 +1147,8 @@ MUTANTS = (
     Mutant(
         "a count that is not carried up",
         BLOCKS,
-        "counts[first] = counts[first] + counted",
-        "counts[first] = counts[first]",
+        "self._counted[first] = self._counted[first] + counted",
+        "self._counted[first] = self._counted[first]",
         BLOCK_COUNTERS,
     ),
     Mutant(

@@ -35,9 +35,6 @@ from fadecount.errors import ParameterError
 from fadecount.mechanisms import ANNOUNCED, Blocks, Figure, scale_of
 from fadecount.noise import NoiseSource, Ratchet
 
-Events = tuple[list[tuple[int, int, Any]], list[list[Any]]]
-"""Announced differences (level, end, value), and for each level whose block ends its noises at all
-stages, the smallest first."""
 _AT_ONCE = 1 << 19
 _UNLIKELY = 64
 """No noise is farther away than so many times its scale (probability exp(-64))."""
@@ -57,9 +54,9 @@ class BlockCounter(Counter):
     """A counter of :class:`fadecount.Blocks`; ``Counter(mechanism)`` gives one."""
 
     __slots__ = (
-        *("_below", "_counted", "_events", "_first", "_jumps", "_kept", "_lag"),
-        *("_levels", "_maker", "_many"),
-        *("_numbers", "_room", "_ties", "_waiting", "_wide"),
+        *("_below", "_counted", "_eventful", "_first", "_jumps", "_kept", "_levels", "_maker"),
+        *("_many", "_larger", "_noises", "_numbers", "_room", "_smallest"),
+        *("_smallest_noises", "_tied", "_ties", "_waiting", "_wide"),
     )
     _mechanism: Blocks
 
@@ -68,13 +65,31 @@ class BlockCounter(Counter):
         self._maker = FigureMaker(self._mechanism, calendar, self._width, source)
         """After the steps of the look-ahead, less what was counted in them."""
         numbers = range(len(self._levels))
-        self._first = int(self._levels[0].length == 1 and len(self._levels[0].stages) == 1)
-        """1 where each step has a smallest block of its own, with one figure; else 0."""
-        self._lag = self._levels[0].lag
+        smallest = self._levels[0].length, self._levels[0].lag, len(self._levels[0].stages)
+        self._first = int(len(self._levels) > 1 and smallest == (1, 0, 1))
+        """1 where each step publishes a figure of its own, and that alone; else 0."""
+        self._tied: list[tuple[int, int]] = []
+        """The tied levels, with their lengths."""
+        self._larger: list[tuple[int, int, list[int]]] = []
+        """The other levels, with their lengths and lags."""
+        for number, level in enumerate(self._levels):
+            if level.tied:
+                self._tied.append((number, level.length))
+            if number >= self._first:
+                lags = [stage.lag for stage in level.stages]
+                self._larger.append((number, level.length, lags))
+        self._smallest: list[Any] = []
+        """These figures of the last steps."""
+        self._smallest_noises: list[Any] = []
+        """Their noises in the look-ahead, the next one last."""
+        self._noises: dict[tuple[int, int], list[Any]] = {}
+        """For each other level and stage the noises of the blocks that end in the look-ahead, or
+        the differences that they announce; the next one last."""
+        self._eventful: list[int] = []
+        """How many steps of the look-ahead follow each in which a larger block opens or ends, or is
+        published; the next one last."""
         self._counted: list[Any] = []
         """For each level what ended in its open block since the look-ahead was made."""
-        self._events: dict[int, Events] = {}
-        """What else happens in steps of the look-ahead."""
         self._waiting: dict[int, list[tuple[int, int, int, Any]]] = {}
         """Figures under embargo, by the step that publishes them."""
         self._jumps: dict[int, Rows] = {}
@@ -111,37 +126,38 @@ class BlockCounter(Counter):
             if self._width > MOST_AHEAD:  # a row is work enough
                 return self._extend(counted[np.newaxis])[0]
             self._look_ahead()
-        step, jump, noise = self._ahead.pop()
-        total, counts, first = self._total + jump, self._counted, self._first
+        total, first = self._total + self._ahead.pop(), self._first
         if first:
-            value = counted + noise
-            if self._lag:
-                self._waiting.setdefault(step + self._lag, []).append((0, 0, step, value))
-            else:
-                total = total + value
-                self._kept.append((0, 0, step, value))
-        if step in self._events or step in self._waiting:
+            value = counted + self._smallest_noises.pop()
+            total = total + value
+            self._smallest.append(value)
+        left = len(self._ahead)
+        if left == self._eventful[-1]:
+            step = self._maker.time - left
+            self._eventful.pop()
             self._end_blocks(step, counted)
             total = total + self._publish(step)
-        elif first < len(counts):
-            counts[first] = counts[first] + counted
+        else:
+            self._counted[first] = self._counted[first] + counted
         self._total, self._room = total, room
         return total if self._scalar else total.copy()
 
     def _end_blocks(self, step: int, count: Any) -> None:
         """Make the figures of the blocks that end in a step of the look-ahead."""
-        announced, ended = self._events.pop(step, ((), ()))
-        for level, end, difference in announced:
-            self._kept.append((level, ANNOUNCED, end, difference))
-        counts, level = self._counted, self._first
-        for noises in ended:
-            count, counts[level] = count + counts[level], 0 * count
-            for stage, (lag, _) in enumerate(self._levels[level].stages):
-                figure = level, stage, step, count + noises[stage]
+        noises, counts = self._noises, self._counted
+        for number, length in self._tied:
+            if (step - 1) % length:
+                break
+            difference = noises[number, ANNOUNCED].pop()
+            self._kept.append((number, ANNOUNCED, step - 1 + length, difference))
+        for number, length, lags in self._larger:
+            if step % length:
+                counts[number] = counts[number] + count
+                break
+            count, counts[number] = count + counts[number], 0 * count
+            for stage, lag in enumerate(lags):
+                figure = number, stage, step, count + noises[number, stage].pop()
                 self._waiting.setdefault(step + lag, []).append(figure)
-            level += 1
-        if level < len(counts):
-            counts[level] = counts[level] + count
 
     def _publish(self, step: int) -> Any:
         """Publish what was kept back until a step. Returns by how much the live total grows with
@@ -158,28 +174,25 @@ class BlockCounter(Counter):
         self._catch_up()
         steps = self._steps_ahead()
         jumps = self._zeros(steps)
-        noises: list[Any] = [None] * steps
-        for level, stage, starts, ends, _, values in self._run(self._zeros(steps), jumps):
-            listed = self._listed(values)
-            if level < self._first:
-                noises = listed
-                continue
-            for start, end, value in zip(starts.tolist(), ends.tolist(), listed, strict=True):
-                step = start + 1 if stage == ANNOUNCED else end
-                announced, ended = self._events.setdefault(step, ([], []))
-                if stage == ANNOUNCED:
-                    announced.append((level, end, value))
-                elif stage == 0:
-                    ended.append([value])
-                else:
-                    ended[-1].append(value)
-        comes = range(self._maker.time - steps + 1, self._maker.time + 1)
-        self._ahead = list(zip(comes, self._listed(jumps), noises, strict=True))[::-1]
+        made = self._run(self._zeros(steps), jumps)
+        self._noises = {(each.level, each.stage): self._listed(each.values)[::-1] for each in made}
         self._counted = self._listed(self._zeros(len(self._levels)))
+        self._line_up(self._listed(jumps))
         return self._ahead
+
+    def _line_up(self, jumps: list[Any]) -> None:
+        """Note what happens when in the look-ahead."""
+        steps = len(jumps)
+        eventful = np.zeros(steps, dtype=bool)
+        for _, length, lags in self._larger:
+            for phase in (0, 1, *lags):  # they end, open, and are published
+                eventful[(phase - 1 - self._maker.time + steps) % length :: length] = True
+        self._ahead, self._eventful = jumps[::-1], [-1, *np.flatnonzero(eventful[::-1]).tolist()]
+        self._smallest_noises = self._noises.pop((0, 0)) if self._first else []
 
     def _catch_up(self) -> None:
         """Give the maker what was counted in the look-ahead, which is used up."""
+        self._keep_smallest()
         for number, count in enumerate(self._counted):
             if number in self._maker.open:
                 self._maker.open[number].count += count
@@ -300,22 +313,24 @@ class BlockCounter(Counter):
             return
         kind = object if self._wide else np.int64
         grown: Any = np.empty((reached - done + 1, self._width), dtype=kind)
-        grown[0] = whole  # numerators of twice the shares, and one more half to round
         for number in group[1:]:
             per = self._levels[number].length // smallest.length
             begin, end, out_now = done // per, -(-reached // per), reached // per - done // per
             each: Any = self._ties[number][: end - begin].astype(kind, copy=False)
             each = each * (2 * whole // per)
-            times: Any = np.diff(np.clip(np.arange(begin, end + 1) * per, done, reached))
-            steps = each if len(each) == 1 else np.repeat(each, times, axis=0)
+            steps = each
+            if len(each) > 1:
+                times: Any = np.diff(np.clip(np.arange(begin, end + 1) * per, done, reached))
+                steps = np.repeat(each, times, axis=0)
             if number == group[1]:
                 grown[1:] = steps
+                np.multiply(each[0], done % per, out=grown[0])
             else:
                 grown[1:] += steps
-            if done % per:
                 grown[0] += each[0] * (done % per)
             grown[per - done % per :: per] -= each[:out_now] * per
             self._ties[number] = self._ties[number][out_now:]
+        grown[0] += whole  # numerators of twice the shares, and one more half to round
         running_sums(grown, out=grown)
         grown //= 2 * whole
         shares = grown.astype(np.int64, copy=False)
@@ -332,6 +347,12 @@ class BlockCounter(Counter):
         if self._numbers >= 0:
             self._many.append((level, stage, end, values))
 
+    def _keep_smallest(self) -> None:
+        if self._smallest:
+            values = np.array(self._smallest, dtype=np.int64).reshape(-1, self._width)
+            self._keep_many(0, 0, self.time + 1 - len(values), values)
+            self._smallest = []
+
     def _forget_published(self) -> None:
         self._numbers = most = _MOST_KEPT // self._width
         self._kept: deque[tuple[int, int, int, Any]] = deque(maxlen=most + 1)
@@ -346,6 +367,7 @@ class BlockCounter(Counter):
         call; a saved state does not hold them.
         """
         with self._lock:
+            self._keep_smallest()
             kept, many, left = list(self._kept), self._many, self._numbers
             self._forget_published()
         if len(kept) > left:
@@ -378,10 +400,8 @@ class BlockCounter(Counter):
             self._catch_up()
         blocks = [block for _, block in sorted(self._maker.open.items())]
         rows: list[Any] = [*self._counted, *self._below]
-        rows += [noise for *_, noise in self._ahead[::-1]] if self._first else []
-        for _, (announced, ended) in sorted(self._events.items()):
-            rows += [difference for _, _, difference in announced]
-            rows += [noise for noises in ended for noise in noises]
+        for _, noises in [((0, 0), self._smallest_noises), *sorted(self._noises.items())]:
+            rows += noises[::-1]
         figures = sorted(
             (figure for waiting in self._waiting.values() for figure in waiting),
             key=lambda figure: figure[:3],
@@ -398,7 +418,7 @@ class BlockCounter(Counter):
             total=total,
             delayed=(),
             tails=tails,
-            ahead=[np.array(jump).reshape(-1) for _, jump, _ in self._ahead[::-1]],
+            ahead=[np.array(jump).reshape(-1) for jump in self._ahead[::-1]],
             ratchets=tuple(each.state for each in children if isinstance(each, Ratchet)),
         )
 
@@ -413,25 +433,20 @@ class BlockCounter(Counter):
         self._total = self._listed(parts.total[np.newaxis])[0]
         self._counted = [own() for _ in numbers] if parts.ahead else []
         self._below = [next(rows) for _ in numbers]
-        jumps = [self._listed(row[np.newaxis])[0] for row in parts.ahead]
-        noises = [own() if self._first else None for _ in jumps]
-        steps = range(now + 1, after + 1)
-        self._ahead = list(zip(steps, jumps, noises, strict=True))[::-1]
-        for step in steps:
-            announced = [(level, end, own()) for level, end in self._opening(step)]
-            ended = [
-                [own() for _ in size.stages]
-                for size in self._levels[self._first :]
-                if not step % size.length
-            ]
-            if announced or ended:
-                self._events[step] = announced, ended
+        for number, size in enumerate(self._levels):
+            ended = after // size.length - now // size.length
+            opened = -(-after // size.length) - -(-now // size.length)
+            if size.tied:
+                self._noises[number, ANNOUNCED] = [own() for _ in range(opened)][::-1]
+            for stage in range(len(size.stages)):
+                self._noises[number, stage] = [own() for _ in range(ended)][::-1]
+        self._maker.time = after
+        self._line_up([self._listed(row[np.newaxis])[0] for row in parts.ahead])
         for level, stage, end, public in self._under_embargo(now):
             self._waiting.setdefault(public, []).append((level, stage, end, own()))
         due = self._under_embargo(after)
         for step in sorted({public for level, stage, _, public in due if level or stage}):
             self._jumps[step] = next(rows)
-        self._maker.time = after
         for number, size in enumerate(self._levels):
             if after % size.length:
                 start = after // size.length * size.length
@@ -448,14 +463,6 @@ class BlockCounter(Counter):
                 self._ties[number] = np.array(ties, dtype=np.int64).reshape(-1, self._width)
         if parts.delayed or next(rows, None) is not None or next(ratchets, None) is not None:
             raise damaged()
-
-    def _opening(self, step: int) -> Iterator[tuple[int, int]]:
-        """The tied blocks that open in a step, level and end, in the order of the maker."""
-        for group in self._mechanism.groups:
-            for number in reversed(group[1:]):
-                length = self._levels[number].length
-                if not (step - 1) % length:
-                    yield number, step - 1 + length
 
     def _under_embargo(self, step: int) -> Iterator[tuple[int, int, int, int]]:
         """The figures of blocks that ended up to a step and are published after it: level, stage,

@@ -116,6 +116,7 @@ class FigureMaker:
         self._lineage = Lineage.current
         self._numbers = range(len(mechanism.levels))
         self._chains = chains_of(mechanism)
+        self._groups = mechanism.groups
 
     def saved_children(self, level: int, state: bytes | None) -> Ahead:
         """The noises of the children to come of the open block of a tied level, from a saved
@@ -153,7 +154,7 @@ class FigureMaker:
             after = self.time + len(counts)
             spans = [self._span(number, after) for number in self._numbers]
             noises: list[list[Rows]] = [[] for _ in self._numbers]
-            for group in self.mechanism.groups:
+            for group in self._groups:
                 self._draw(group, spans, noises, made)
             self._count(counts, spans, noises, made)
             self.time = after
@@ -162,12 +163,13 @@ class FigureMaker:
     def _span(self, number: int, after: int) -> _Span:
         block = self.open.get(number)
         if block is not None and after < block.end:
-            return _Span(block, _NO_STEPS, _NO_STEPS)
+            return _Span(block, _NO_STEPS, _NO_STEPS, False)
         ends = self.calendar.edges(number, self.time, after)
         starts = ends[: len(ends) - (after in ends[-1:])]
         if block is None:
             starts = np.concatenate([[self.time], starts])
-        return _Span(block, starts, ends)
+        stays_open = len(starts) > 0 and len(starts) + (block is not None) > len(ends)
+        return _Span(block, starts, ends, stays_open)
 
     # Noise, from the largest level down
     # --------------------------------------------------------------------------------------------
@@ -229,7 +231,7 @@ class FigureMaker:
         if len(span.starts):
             ends = np.asarray(self.calendar.end(number, span.starts + 1))
             made.append(Made(number, ANNOUNCED, span.starts, ends, span.starts + 1, differences))
-        return rows[0] if len(rows) == 1 else np.concatenate([self._rows([]), *rows]), children
+        return rows[0] if len(rows) == 1 else np.concatenate([self._no_rows, *rows]), children
 
     def _next_children(self, number: int, block: OpenBlock | None, starts: Rows) -> list[Rows]:
         """The noises of the next children of an open tied block, which begin at ``starts``; for a
@@ -256,13 +258,14 @@ class FigureMaker:
         """New noises of so many adjacent blocks, the first of which begins at ``first``: for each
         stage an array in the shape (blocks, keys)."""
         if not count:
-            return [self._rows([]) for _ in self.mechanism.levels[number].stages]
+            return [self._no_rows for _ in self.mechanism.levels[number].stages]
         start = int(np.ravel(first)[0])
         block = int(self.calendar.count(number, 0, start)) + 1
         return self._chains[number].many(self._source, range(block, block + count), self.width)
 
-    def _rows(self, rows: list[Rows]) -> Rows:
-        return np.array(rows, dtype=np.int64).reshape(len(rows), self.width)
+    @property
+    def _no_rows(self) -> Rows:
+        return np.empty((0, self.width), dtype=np.int64)
 
     def _padded(self, row: Rows) -> Rows:
         """One row of noise, with room for the keys that its block does not have."""
@@ -346,12 +349,8 @@ class _Span:
     before: OpenBlock | None
     starts: Rows
     ends: Rows
-
-    @property
-    def stays_open(self) -> bool:
-        """Whether a block that opens in these steps stays open."""
-        opened = len(self.starts)
-        return opened > 0 and opened + (self.before is not None) > len(self.ends)
+    stays_open: bool
+    """Whether a block that opens in these steps stays open."""
 
     def begin(self, time: int) -> int:
         """Where the first block begins that is open at or after ``time``."""
