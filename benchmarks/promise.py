@@ -41,7 +41,7 @@ from numpy.typing import NDArray
 import fadecount as fc
 from fadecount.mechanisms.gaussian_law import mu_at
 from fadecount.mechanisms.noise_law import variance_of
-from fadecount.planning.blocks import blocks_for, wish_for
+from fadecount.planning.blocks import block_request_for, blocks_for
 from fadecount.planning.request import read_request
 
 HOUR, DAY, MONTH, YEAR = 60, 1440, 43_200, 525_600
@@ -98,8 +98,8 @@ def _mean(values: list[float | None]) -> float | None:
 def blocks() -> Iterator[Row]:
     """Ours: for the total alone, for hours, days and months too, and mostly for days."""
     days = {HOUR: 10.0, DAY: 40.0, MONTH: 3.0}
-    wishes: dict[str, dict[int, float] | None] = {"the total": {}, "all": None, "days": days}
-    for name, figures in wishes.items():
+    weights: dict[str, dict[int, float] | None] = {"the total": {}, "all": None, "days": days}
+    for name, figures in weights.items():
         mechanism = fc.design(PROMISE, horizon=YEAR, tick_seconds=60, figures=figures)
         assert isinstance(mechanism, fc.Blocks)
         yield _blocks_row(f"blocks, for {name}", mechanism)
@@ -412,8 +412,10 @@ def short(steps: int = 61, epsilon: float = 0.5) -> dict[str, float]:
     found = {"optimised matrix (p-identity, HDMM; all steps known ahead)": _p_identity(totals)}
     request = read_request(loss={steps: epsilon})
     for name, ties in (("blocks", False), ("tied blocks", True)):
-        wish = replace(wish_for(request), lengths=tuple(range(1, steps + 1)), ties=ties)
-        mechanism = blocks_for(request, wish)
+        block_request = replace(
+            block_request_for(request), lengths=tuple(range(1, steps + 1)), ties=ties
+        )
+        mechanism = blocks_for(request, block_request)
         assert mechanism is not None
         found[f"{name} ({', '.join(str(level.length) for level in mechanism.levels)})"] = (
             math.sqrt(mechanism.mse(steps)) / scale

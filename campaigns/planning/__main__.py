@@ -50,11 +50,11 @@ def worst_small_case() -> float:
     """The largest ratio of errors to those of the best designs of small classes."""
     worst = 0.0
     for seed in range(SMALL):
-        request, wish = small_case(random.Random(seed))
-        blocks = blocks_for(request, wish)
+        request, block_request = small_case(random.Random(seed))
+        blocks = blocks_for(request, block_request)
         assert blocks is not None
-        least, _ = least_error(request, wish)
-        worst = max(worst, weighted_error(blocks, request.horizon, wish) / least)
+        least, _ = least_error(request, block_request)
+        worst = max(worst, weighted_error(blocks, request.horizon, block_request) / least)
     print(f"{SMALL} small classes: at most {worst - 1.0:.1e} above the best squared error")
     return worst
 

@@ -135,7 +135,7 @@ def run(
         )
     if follow and (framed or len(paths) > 1):
         raise ParameterError("follow must be given with one file; a data frame does not grow")
-    begin, end, over = _asked(options, start, until, clock)
+    begin, end, over = _tick_bounds(options, start, until, clock)
     if not live:
         _check_end(options.ticks, end, over)
         check_source(source, options)  # before a stream is created
@@ -208,7 +208,7 @@ def check(
     ``status`` is that of the stream, if it exists. The cap of persons does not know what of them
     earlier runs have counted in the open tick.
     """
-    begin, end, over = _asked(options, start, until, clock)
+    begin, end, over = _tick_bounds(options, start, until, clock)
     _check_end(options.ticks, end, over)
     if status is not None:
         _check_start(options.ticks, begin, status.first_tick)
@@ -229,7 +229,7 @@ def check(
     return history.report, released, None
 
 
-def _asked(
+def _tick_bounds(
     options: SourceOptions,
     start: datetime | None,
     until: datetime | None,
@@ -388,11 +388,11 @@ class MemoryStream:
             for _, key, amount, person in rows
             if unit.of == "event" or unit.takes(self._persons, person, key)
         ]
-        found = Counter(key for key, _ in counted if isinstance(key, str))
-        add_counts(self._hidden, found.items())
+        hidden_counts = Counter(key for key, _ in counted if isinstance(key, str))
+        add_counts(self._hidden, hidden_counts.items())
         places = [each for each in counted if not isinstance(each[0], str)]
         if hidden is not None and hidden.other is not None:
-            places.append((self.keys.index(hidden.other), found.total()))
+            places.append((self.keys.index(hidden.other), hidden_counts.total()))
         keys, amounts = np.array(places, dtype=np.int64).reshape(-1, 2).T
         add_up(self._counts, keys, amounts)
         return len(counted)

@@ -13,7 +13,7 @@ from numpy.typing import NDArray
 from scipy.optimize import minimize
 
 import fadecount as fc
-from fadecount.planning.blocks import Regions, Wish
+from fadecount.planning.blocks import BlockRequest, Regions
 from fadecount.planning.budgets import best_budgets
 from fadecount.planning.request import Request, read_request
 
@@ -24,7 +24,7 @@ Form = tuple[tuple[int, tuple[int, ...], bool], ...]
 _LENGTHS = ((1, 2, 4, 8, 16), (1, 3, 6, 12), (1, 2, 6, 12, 24), (1, 5, 10, 30), (1, 2, 3, 4, 6, 12))
 
 
-def small_case(chance: random.Random) -> tuple[Request, Wish]:
+def small_case(chance: random.Random) -> tuple[Request, BlockRequest]:
     """One to three targets over a short horizon, a few lengths, sometimes with weights on
     figures."""
     horizon = chance.randint(8, 120)
@@ -32,15 +32,15 @@ def small_case(chance: random.Random) -> tuple[Request, Wish]:
     losses = sorted(round(10 ** chance.uniform(-1, 0.7), 3) for _ in ages)
     lengths = chance.choice(_LENGTHS)
     figures = {chance.choice(lengths): 2.0} if chance.random() < 0.5 else {}
-    wish = Wish(
+    block_request = BlockRequest(
         lengths=lengths,
         figures=figures,
         ties=chance.random() < 0.75,
     )
-    return read_request(loss=dict(zip(sorted(ages), losses, strict=True))), wish
+    return read_request(loss=dict(zip(sorted(ages), losses, strict=True))), block_request
 
 
-def all_forms(lengths: Sequence[int], regions: int, wish: Wish) -> Iterator[Form]:
+def all_forms(lengths: Sequence[int], regions: int, block_request: BlockRequest) -> Iterator[Form]:
     """All lists of levels that begin with length 1 in the first region, nest, and whose stages do
     not overlap; ties join levels with one first lag."""
 
@@ -56,7 +56,7 @@ def all_forms(lengths: Sequence[int], regions: int, wish: Wish) -> Iterator[Form
             if longer <= length or longer % length:
                 continue
             for first in range(before[-1], regions):
-                for own, tied in product(stages(first), (False, True)[: 1 + wish.ties]):
+                for own, tied in product(stages(first), (False, True)[: 1 + block_request.ties]):
                     if not tied or before[0] == first:
                         yield from extended((*form, (longer, own, tied)))
 
@@ -64,7 +64,9 @@ def all_forms(lengths: Sequence[int], regions: int, wish: Wish) -> Iterator[Form
         yield from extended(((1, own, False),))
 
 
-def form_weights(form: Form, lags: Sequence[int], horizon: int, wish: Wish) -> list[float]:
+def form_weights(
+    form: Form, lags: Sequence[int], horizon: int, block_request: BlockRequest
+) -> list[float]:
     """The weights of all steps, by the mechanism's own closed form, and those of the figures."""
     levels = [
         fc.Level.of_stages(
@@ -75,25 +77,25 @@ def form_weights(form: Form, lags: Sequence[int], horizon: int, wish: Wish) -> l
         for length, regions, tied in form
     ]
     weights = [list(each) for each in fc.Blocks(*levels).weights(horizon)]
-    for length, extra in wish.figures.items():
+    for length, extra in block_request.figures.items():
         last = max(at for at, level in enumerate(levels) if length % level.length == 0)
         weights[last][-1] += extra * length / levels[last].length
     return [each for level in weights for each in level]
 
 
-def least_error(request: Request, wish: Wish) -> tuple[float, int]:
+def least_error(request: Request, block_request: BlockRequest) -> tuple[float, int]:
     """The least weighted error of all designs of a class, and how many there are."""
     regions = Regions.of(request)
     counts, caps = regions.counts, np.array(regions.caps) / 1e6
     rows = []
-    for form in all_forms(wish.lengths, len(regions.lags), wish):
+    for form in all_forms(block_request.lengths, len(regions.lags), block_request):
         shown = all(
             length + regions.lags[own[-1]] <= request.horizon for length, own, _ in form
         )  # else the horizon ends before the figure appears
         if shown:
             rows.append(
                 (
-                    form_weights(form, regions.lags, request.horizon, wish),
+                    form_weights(form, regions.lags, request.horizon, block_request),
                     [region for _, own, _ in form for region in own],
                     [number > 0 for _, own, _ in form for number in range(len(own))],
                 )
@@ -110,10 +112,10 @@ def least_error(request: Request, wish: Wish) -> tuple[float, int]:
     return least, len(rows)
 
 
-def weighted_error(blocks: fc.Blocks, horizon: int, wish: Wish) -> float:
+def weighted_error(blocks: fc.Blocks, horizon: int, block_request: BlockRequest) -> float:
     """The mean squared error with the weights of figures."""
     error = blocks.mse(horizon)
-    for length, extra in wish.figures.items():
+    for length, extra in block_request.figures.items():
         last = max(at for at, level in enumerate(blocks.levels) if length % level.length == 0)
         stage = len(blocks.levels[last].stages) - 1
         parts = length // blocks.levels[last].length

@@ -15,13 +15,13 @@ import pytest
 import fadecount as fc
 from fadecount.planning.blocks import (
     DAYS,
+    BlockRequest,
     Regions,
-    Wish,
+    block_request_for,
     blocks_for,
     calendar_lengths,
     in_steps,
     plain_lengths,
-    wish_for,
 )
 from fadecount.planning.budgets import best_budgets
 from fadecount.planning.chains import Graph, Step
@@ -47,17 +47,20 @@ YEAR = {60: 0.5, 43_200: 2.0, 525_600: 4.0}
 
 
 def planned(
-    targets: Mapping[int, float], horizon: int, wish: Wish, person: Person | None = None
+    targets: Mapping[int, float],
+    horizon: int,
+    block_request: BlockRequest,
+    person: Person | None = None,
 ) -> fc.Blocks:
-    blocks = blocks_for(read_request(loss=targets, horizon=horizon, person=person), wish)
+    blocks = blocks_for(read_request(loss=targets, horizon=horizon, person=person), block_request)
     assert blocks is not None
     return blocks
 
 
-def wished(
+def default_request(
     horizon: int, tick: float | None = None, figures: Mapping[int, float] | None = None
-) -> Wish:
-    return wish_for(read_request(loss={horizon: 1.0}, tick=tick, figures=figures))
+) -> BlockRequest:
+    return block_request_for(read_request(loss={horizon: 1.0}, tick=tick, figures=figures))
 
 
 def error(blocks: fc.Blocks, horizon: int) -> float:
@@ -155,8 +158,8 @@ def test_what_is_no_chain_has_no_path() -> None:
 
 
 def test_prices_of_any_kind_bound_the_error_from_below() -> None:
-    regions, wish = Regions.of(read_request(loss=YEAR)), wished(525_600, 60, {})
-    graph = Graph(wish.lengths, regions.lags, 525_600)
+    regions, block_request = Regions.of(read_request(loss=YEAR)), default_request(525_600, 60, {})
+    graph = Graph(block_request.lengths, regions.lags, 525_600)
     search = Search(graph, regions.counts, np.array(regions.caps) / 1e6)
     best = search.run()
     assert search.proved
@@ -166,11 +169,11 @@ def test_prices_of_any_kind_bound_the_error_from_below() -> None:
 
 @pytest.mark.parametrize("seed", range(100))
 def test_no_design_of_a_small_class_is_better(seed: int) -> None:
-    request, wish = small_case(random.Random(seed))
-    least, _ = least_error(request, wish)
-    blocks = blocks_for(request, wish)
+    request, block_request = small_case(random.Random(seed))
+    least, _ = least_error(request, block_request)
+    blocks = blocks_for(request, block_request)
     assert blocks is not None
-    assert weighted_error(blocks, request.horizon, wish) <= 1.001 * least
+    assert weighted_error(blocks, request.horizon, block_request) <= 1.001 * least
 
 
 # Known designs
@@ -184,15 +187,15 @@ def test_designs_are_as_good_as_known_ones(case: dict[str, Any]) -> None:
         each // tick for each in sorted(seconds) if each % tick == 0 and each <= horizon * tick
     )
     for name, ties in (("untied", False), ("tied", True)):
-        wish = Wish(lengths=lengths, ties=ties)
-        assert error(planned(targets, horizon, wish), horizon) <= 1.005 * case[name]
+        block_request = BlockRequest(lengths=lengths, ties=ties)
+        assert error(planned(targets, horizon, block_request), horizon) <= 1.005 * case[name]
 
 
 def test_a_year_of_minutes() -> None:
     lengths = tuple(calendar_lengths(60, 525_600))
-    plain = planned(YEAR, 525_600, Wish(lengths=lengths, ties=False))
+    plain = planned(YEAR, 525_600, BlockRequest(lengths=lengths, ties=False))
     assert error(plain, 525_600) <= 23.1
-    assert error(planned(YEAR, 525_600, Wish(lengths=lengths)), 525_600) <= 17.7
+    assert error(planned(YEAR, 525_600, BlockRequest(lengths=lengths)), 525_600) <= 17.7
 
 
 def figure_deviation(blocks: fc.Blocks, length: int) -> float:
@@ -201,7 +204,7 @@ def figure_deviation(blocks: fc.Blocks, length: int) -> float:
 
 
 def test_a_year_that_people_can_read() -> None:
-    blocks = planned(YEAR, 525_600, wished(525_600, 60))
+    blocks = planned(YEAR, 525_600, default_request(525_600, 60))
     assert error(blocks, 525_600) <= 18.0
     assert figure_deviation(blocks, 60) <= 2.6
     assert figure_deviation(blocks, 1440) <= 2.3
@@ -209,7 +212,7 @@ def test_a_year_that_people_can_read() -> None:
 
 
 def test_a_year_for_days() -> None:
-    blocks = planned(YEAR, 525_600, wished(525_600, 60, in_steps(DAYS, 60, 525_600)))
+    blocks = planned(YEAR, 525_600, default_request(525_600, 60, in_steps(DAYS, 60, 525_600)))
     assert figure_deviation(blocks, 1440) <= 0.5
     assert error(blocks, 525_600) <= 19.2
 
@@ -217,8 +220,8 @@ def test_a_year_for_days() -> None:
 @pytest.mark.parametrize("case", PLANNED, ids=lambda case: case["name"])
 def test_hours_and_days_are_levels_and_cost_a_few_per_cent(case: dict[str, Any]) -> None:
     horizon, tick, targets = case["horizon"], case["tick_seconds"], dict(case["targets"])
-    wish = wished(horizon, tick)
-    blocks = planned(targets, horizon, wish)
+    block_request = default_request(horizon, tick)
+    blocks = planned(targets, horizon, block_request)
     lengths = {level.length for level in blocks.levels}
     assert {each // tick for each in (3600, 86_400) if tick < each <= horizon * tick / 2} <= lengths
     assert error(blocks, horizon) <= 1.055 * case["tied"]
@@ -228,7 +231,7 @@ def test_hours_and_days_are_levels_and_cost_a_few_per_cent(case: dict[str, Any])
 def test_less_error_than_earlier_designs(case: dict[str, Any]) -> None:
     """The campaign takes all 200 of them."""
     horizon = case["horizon"]
-    blocks = planned(dict(case["targets"]), horizon, wished(horizon))
+    blocks = planned(dict(case["targets"]), horizon, default_request(horizon))
     assert error(blocks, horizon) <= case["root_mean_squared_error"]
 
 
@@ -239,7 +242,7 @@ def test_no_target_is_exceeded(seed: int) -> None:
     """The campaign takes 500 of them."""
     chance = random.Random(seed)
     targets, horizon = random_targets(chance)
-    blocks = planned(targets, horizon, wished(horizon, chance.choice([None, 1, 60, 3600])))
+    blocks = planned(targets, horizon, default_request(horizon, chance.choice([None, 1, 60, 3600])))
     near = {max(0, min(horizon, age + by)) for age in targets for by in (-1, 0, 1)}
     for age in {0, horizon, *near}:
         assert blocks.loss(age) <= limit_at(targets, age)
@@ -255,7 +258,7 @@ def test_the_check_sees_one_millionth_too_much() -> None:
 
 
 def test_losses_are_the_decimals_that_people_write() -> None:
-    blocks = planned({0: 0.1, 10: 0.3, 100: 0.7}, 100, wished(100))
+    blocks = planned({0: 0.1, 10: 0.3, 100: 0.7}, 100, default_request(100))
     assert [blocks.loss(age) for age in (0, 10, 100)] == [0.1, 0.3, 0.7]
 
 
@@ -265,7 +268,7 @@ def test_no_person_loses_more_than_the_targets(seed: int) -> None:
     targets, horizon = random_targets(chance, longest=3.0)
     events, keys = chance.randint(1, 5), chance.choice([1, 2, 7])
     person = Person(events=events, keys=keys, per="1d")
-    blocks = planned(targets, horizon, wished(horizon), person)
+    blocks = planned(targets, horizon, default_request(horizon), person)
     for age, limit in targets.items():
         for first in {1, chance.randint(1, horizon), horizon}:
             crowded = [first] * (events * keys)
@@ -273,7 +276,7 @@ def test_no_person_loses_more_than_the_targets(seed: int) -> None:
 
 
 def test_a_delay_is_the_lag_of_the_first_level() -> None:
-    blocks = blocks_for(read_request(loss={10: 0.5, 500: 2.0}, delay=7), wished(500))
+    blocks = blocks_for(read_request(loss={10: 0.5, 500: 2.0}, delay=7), default_request(500))
     assert blocks is not None
     assert blocks.levels[0].lag == 7
     assert blocks.loss(6) == 0.0
@@ -282,20 +285,20 @@ def test_a_delay_is_the_lag_of_the_first_level() -> None:
 
 
 def test_losses_without_any_noise() -> None:
-    blocks = planned({0: 500.0, 1000: 20_000.0}, 1000, wished(1000))
+    blocks = planned({0: 500.0, 1000: 20_000.0}, 1000, default_request(1000))
     assert blocks.mse(1000) < 1e-100
 
 
 def test_tiny_losses_have_few_levels_or_none() -> None:
-    blocks = planned({5: 2e-6}, 1000, wished(1000))
+    blocks = planned({5: 2e-6}, 1000, default_request(1000))
     assert 1e-6 <= blocks.loss(1000) <= 2e-6
-    assert blocks_for(read_request(loss={5: 9e-7}, horizon=1000), wished(1000)) is None
+    assert blocks_for(read_request(loss={5: 9e-7}, horizon=1000), default_request(1000)) is None
     assert isinstance(fc.design({5: 9e-7}, horizon=1000), fc.Gradual)
 
 
 def test_the_longest_horizon() -> None:
     longest = (1 << 60) - 1
-    blocks = planned({60: 0.5, longest: 4.0}, longest, wished(longest))
+    blocks = planned({60: 0.5, longest: 4.0}, longest, default_request(longest))
     assert blocks.loss(60) <= 0.5
     assert blocks.loss(longest) <= 4.0
 
@@ -312,8 +315,11 @@ def test_lengths_that_people_read() -> None:
 
 def test_a_stream_has_every_length_of_a_plan_with_a_tick() -> None:
     """A length that the calendar does not have is no level, whatever is asked for."""
-    assert wished(525_600, 60, {10_080: 3.0, 480: 1.0}).lengths == wished(525_600, 60).lengths
-    assert 16 in wished(525_600, 60, {16: 1.0}).lengths
+    assert (
+        default_request(525_600, 60, {10_080: 3.0, 480: 1.0}).lengths
+        == default_request(525_600, 60).lengths
+    )
+    assert 16 in default_request(525_600, 60, {16: 1.0}).lengths
     for tick in (7, 7.5, 16 * 3600, 604_800):
         each = calendar_lengths(tick, 10**6)
         assert (each == [1]) is bool(86_400 % tick)
@@ -326,11 +332,11 @@ def test_a_stream_has_every_length_of_a_plan_with_a_tick() -> None:
 
 
 def test_lengths_around_figures_without_a_calendar() -> None:
-    wish = wished(525_600, figures={60: 3.0, 1440: 5.0})
-    assert {1, 2, 3, 4, 5, 6, 10, 12, 15, 20, 30, 60, 120, 1440} <= set(wish.lengths)
+    block_request = default_request(525_600, figures={60: 3.0, 1440: 5.0})
+    assert {1, 2, 3, 4, 5, 6, 10, 12, 15, 20, 30, 60, 120, 1440} <= set(block_request.lengths)
 
 
 def test_lengths_without_a_calendar() -> None:
     assert plain_lengths(12) == [1, 2, 3, 4, 6, 8, 12]
-    assert wished(12).lengths == (1, 2, 3, 4, 6, 8, 12)
+    assert default_request(12).lengths == (1, 2, 3, 4, 6, 8, 12)
     assert len(plain_lengths(1 << 59)) <= 60

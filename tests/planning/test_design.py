@@ -12,7 +12,7 @@ import pytest
 
 import fadecount as fc
 from fadecount.errors import ParameterError
-from fadecount.planning.blocks import blocks_for, wish_for
+from fadecount.planning.blocks import block_request_for, blocks_for
 from fadecount.planning.design import gradual
 from fadecount.planning.request import Request, read_request
 from tests.planning.oracles import gradual_mse, limit_at, random_targets
@@ -96,7 +96,7 @@ def test_a_year_of_minutes_with_and_without_a_calendar() -> None:
         total = fc.design(YEAR, horizon=525_600, tick_seconds=tick, figures={})
         assert math.sqrt(total.mse(525_600)) <= 17.7
         request = read_request(loss=YEAR, tick=tick, figures={})
-        untied = blocks_for(request, dataclasses.replace(wish_for(request), ties=False))
+        untied = blocks_for(request, dataclasses.replace(block_request_for(request), ties=False))
         assert untied is not None
         assert math.sqrt(untied.mse(525_600)) <= 23.1
         assert not any(level.tied for level in untied.levels)

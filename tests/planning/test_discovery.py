@@ -24,13 +24,13 @@ LOSS = {"1h": 0.5, "30d": 2, "1y": 4}
 DAY = fc.Person(per="1d")
 
 
-def wish(**changes: Any) -> dict[str, Any]:
+def arguments(**changes: Any) -> dict[str, Any]:
     good = {"loss": LOSS, "tick": "1m", "person": DAY, "delta": 1e-9, "discover": "1d"}
     return {**good, **changes}
 
 
 def test_stages_use_up_the_limits_and_say_what_a_key_needs() -> None:
-    found = fc.plan(**wish()).discovery
+    found = fc.plan(**arguments()).discovery
     assert found == fc.Discovery("1d", ((0, 0.5), (61, 2.0), (43_201, 4.0)), 1e-9)
     rows = [(each.lag, each.persons_50, each.persons_95, each.loss) for each in appearances(found)]
     assert rows == [(0, 43, 48, 0.5), (61, 12, 13, 2.0), (43_201, 7, 7, 4.0)]
@@ -66,9 +66,11 @@ def test_every_limit_is_kept(targets: dict[int, int], keys: int, share: float) -
 
 
 def test_losses_of_a_plan_are_the_larger_or_the_sum() -> None:
-    alone = fc.plan(**wish(person=fc.Person(per="1d", keys=2), tick="1h", loss={"1d": 1, "1y": 3}))
+    alone = fc.plan(
+        **arguments(person=fc.Person(per="1d", keys=2), tick="1h", loss={"1d": 1, "1y": 3})
+    )
     assert {option.mechanism.kind for option in alone.options} == {"blocks"}
-    half = fc.plan(**wish(discover={"1d": 0.25}, tick="1h", loss={"1d": 1, "1y": 3}))
+    half = fc.plan(**arguments(discover={"1d": 0.25}, tick="1h", loss={"1d": 1, "1y": 3}))
     for made, part in ((alone, 1.0), (half, 0.75)):
         curve = dict(made.best.curve)
         assert curve[24] <= 1.0
@@ -77,28 +79,28 @@ def test_losses_of_a_plan_are_the_larger_or_the_sum() -> None:
         assert lost == pytest.approx(3.0 * part, abs=1e-4)
         assert made.published()[-1].loss == pytest.approx(3.0, abs=1e-4)
     assert half.discovery == fc.Discovery("1d", ((0, 0.25), (25, 0.75)), 1e-9)
-    early = fc.plan(**wish(loss={"1h": 0.5, "1y": 4}, delay="1h"))
+    early = fc.plan(**arguments(loss={"1h": 0.5, "1y": 4}, delay="1h"))
     assert dict(early.options[-1].curve)[0] == 0.5  # of the discovery, while the total is late
 
 
 def test_the_plan_file(tmp_path: Path) -> None:
     path, three = tmp_path / "plan.json", fc.Person(per="1d", keys=3)
-    made = fc.plan(**wish(person=three, tick="1h"))
+    made = fc.plan(**arguments(person=three, tick="1h"))
     save_plan(path, made)
     assert read_mechanism(str(path), tick_seconds=3600) == made.mechanism
     assert read_discovery(str(path)) == made.discovery
     written = json.loads(path.read_text())["plan"]
     assert [row["lag"] for row in written["appearances"]] == [0, 2, 721]
-    save_plan(path, fc.plan(**wish(discover=None, tick="1h")), force=True)
+    save_plan(path, fc.plan(**arguments(discover=None, tick="1h")), force=True)
     assert read_discovery(str(path)) is None
     assert "appearances" not in json.loads(path.read_text())["plan"]
-    month = fc.plan(**wish(person=fc.Person(per="1mo"), discover="1mo", tick="1h"))
+    month = fc.plan(**arguments(person=fc.Person(per="1mo"), discover="1mo", tick="1h"))
     save_plan(path, month, force=True)
     assert read_discovery(str(path)) == fc.Discovery("1mo", ((0, 0.5), (2, 2.0), (721, 4.0)), 1e-9)
 
 
 def test_limits_that_are_too_small_for_a_look_are_left_out() -> None:
-    found = fc.plan(**wish(loss={"1h": 0.0005, "30d": 0.0005, "1y": 4})).discovery
+    found = fc.plan(**arguments(loss={"1h": 0.0005, "30d": 0.0005, "1y": 4})).discovery
     assert found == fc.Discovery("1d", ((43_201, 4.0),), 1e-9)
 
 
@@ -123,5 +125,5 @@ def test_limits_that_are_too_small_for_a_look_are_left_out() -> None:
 )
 def test_what_is_refused(changes: dict[str, Any], words: str) -> None:
     with pytest.raises(ParameterError, match=words) as refused:
-        fc.plan(**wish(**changes))
+        fc.plan(**arguments(**changes))
     assert "\n" not in str(refused.value)

@@ -109,8 +109,10 @@ def audit(
         raise ParameterError(
             "running must be given with a claim, got None; it is the function that is audited"
         )
-    error, told = false_alarm / len(checked), progress or (lambda _runs: None)
-    return [_one_age(mechanism, runs, age, position, samples // 2, error, told) for age in checked]
+    error, report = false_alarm / len(checked), progress or (lambda _runs: None)
+    return [
+        _one_age(mechanism, runs, age, position, samples // 2, error, report) for age in checked
+    ]
 
 
 def _one_age(
@@ -211,19 +213,19 @@ def _figures(counter: Counter, inputs: NDArray[np.int8], position: int) -> Rows:
     assert isinstance(counter.mechanism, Blocks)
     levels = counter.mechanism.levels
     figures: dict[tuple[int, int], Rows] = {}
-    told = [np.zeros(counter.shape, dtype=np.int64) for _ in (*levels, None)]
+    announced = [np.zeros(counter.shape, dtype=np.int64) for _ in (*levels, None)]
     for row in inputs:
         counter.step(row)
         for level, start, end, stage, value in counter.figures():
             if start < position <= end and stage == ANNOUNCED:
-                told[level] += value
+                announced[level] += value
             elif start < position <= end:
                 figures[level, stage] = np.asarray(value)
             larger = levels[min(level + 1, len(levels) - 1)].length
             if stage == 0 and (end - 1) // larger == (position - 1) // larger:
-                told[level + 1] += value
+                announced[level + 1] += value
     ties = [
-        figures[number, 0] - told[number] if (number, 0) in figures else told[number]
+        figures[number, 0] - announced[number] if (number, 0) in figures else announced[number]
         for number, level in enumerate(levels)
         if level.tied and (number - 1, 0) in figures
     ]

@@ -109,7 +109,7 @@ def best_event(
     """The event that would show about the largest loss (or ``mu``) on these samples, by the normal
     approximation."""
     scores = score(without), score(having)
-    best, found = -math.inf, Event(score, math.inf, True)
+    largest, best_event = -math.inf, Event(score, math.inf, True)
     for share in SHARES:
         for upwards in (True, False):
             likely, rare = scores[::-1] if upwards else scores
@@ -122,9 +122,9 @@ def best_event(
                 spread = 1 / often + 1 / max(seldom, 1)
                 shown = math.log(often / max(seldom, 1))
                 shown -= math.sqrt(2.0 * math.log(1.0 / error) * spread)
-            if shown > best:
-                best, found = shown, event
-    return found
+            if shown > largest:
+                largest, best_event = shown, event
+    return best_event
 
 
 def loss_shown(likely: int, rare: int, samples: int, error: float) -> float:

@@ -122,8 +122,8 @@ def answer_to(query: str) -> dict[str, Any]:
     number = int(given.pop("option", "1"))
     made = _planned(tuple(sorted(given.items())))
     number = min(number, len(made.options))
-    chosen, asked = made.options[number - 1], made.request
-    tick = round(asked.tick_seconds or 1)
+    chosen, request = made.options[number - 1], made.request
+    tick = round(request.tick_seconds or 1)
     return {
         "option": number,
         "options": [
@@ -136,11 +136,11 @@ def answer_to(query: str) -> dict[str, Any]:
             for each in made.options
         ],
         "published": [
-            {**asdict(each), "loss": shown_loss(each.loss), "when": lag_words(asked, each.lag)}
+            {**asdict(each), "loss": shown_loss(each.loss), "when": lag_words(request, each.lag)}
             for each in made.published(chosen)
         ],
         "widths": [
-            {**asdict(each), "words": width_words(asked, each)} for each in made.widths(chosen)
+            {**asdict(each), "words": width_words(request, each)} for each in made.widths(chosen)
         ],
         "losses": _losses(made, chosen, tick),
         "file": plan_json(made, chosen),

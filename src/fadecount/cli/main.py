@@ -74,8 +74,8 @@ class Parser(argparse.ArgumentParser):
         self.exit(2, f"{self.prog}: {message}; see {self.prog} --help\n")
 
 
-def build_parser(words: Sequence[str] | None = None) -> argparse.ArgumentParser:
-    """Return the parser of all commands. If ``words`` begin with a command, it is the only one, and
+def build_parser(argv: Sequence[str] | None = None) -> argparse.ArgumentParser:
+    """Return the parser of all commands. If ``argv`` begins with a command, it is the only one, and
     no other is imported. If they begin with an option, such as --help, the names of the commands
     are enough."""
     parser = Parser(
@@ -88,7 +88,7 @@ def build_parser(words: Sequence[str] | None = None) -> argparse.ArgumentParser:
     choices = parser.add_subparsers(
         title="commands", dest="command", required=True, metavar="COMMAND"
     )
-    one = words[0] if words and words[0] in command_names() else None
+    one = argv[0] if argv and argv[0] in command_names() else None
     modules = commands() if one is None else {one: _command(one)}
     for name, module in modules.items():
         summary, _, details = (module.__doc__ or "").strip().partition("\n")
@@ -99,13 +99,13 @@ def build_parser(words: Sequence[str] | None = None) -> argparse.ArgumentParser:
             epilog=details.strip("\n"),
             formatter_class=argparse.RawDescriptionHelpFormatter,
         )
-        if not (words and words[0].startswith("-")):
+        if not (argv and argv[0].startswith("-")):
             module.add_arguments(child)
             child.set_defaults(run=module.run)
     return parser
 
 
-def _meant(word: str, parser: argparse.ArgumentParser) -> str:
+def _hint(word: str, parser: argparse.ArgumentParser) -> str:
     """Return a hint at the option that a person may have meant."""
     import difflib
 
@@ -134,20 +134,20 @@ def _named_option(message: str, parser: argparse.ArgumentParser) -> str:
     return f"{what}{semicolon}{remedy}"
 
 
-def main(words: list[str] | None = None) -> int:
-    """Run one command; 0 when it succeeded, 1 when it was refused, 2 when its words were wrong."""
-    words = sys.argv[1:] if words is None else words
+def main(argv: list[str] | None = None) -> int:
+    """Run one command; 0 when it succeeded, 1 when it was refused, 2 for wrong arguments."""
+    argv = sys.argv[1:] if argv is None else argv
     # A second thread for linear algebra would only wait, and starting it takes time.
     os.environ.setdefault("OPENBLAS_NUM_THREADS", "1")
     if "_ARGCOMPLETE" in os.environ:
         import argcomplete
 
         argcomplete.autocomplete(build_parser())
-    parser = build_parser(words)
-    arguments, unknown = parser.parse_known_args(words)
+    parser = build_parser(argv)
+    arguments, unknown = parser.parse_known_args(argv)
     if unknown:
         arguments.parser.error(
-            f"unrecognized arguments: {' '.join(unknown)}{_meant(unknown[0], arguments.parser)}"
+            f"unrecognized arguments: {' '.join(unknown)}{_hint(unknown[0], arguments.parser)}"
         )
     try:
         status: int = arguments.run(arguments)

@@ -88,13 +88,13 @@ def run(arguments: argparse.Namespace) -> int:
     if arguments.open:
         return _open(arguments)
     tick = tick_seconds_from(arguments)
-    wishes = _wishes(arguments, tick)
+    requested = _plan_arguments(arguments, tick)
     if arguments.plot:
         from fadecount.plots import check_picture
 
         check_picture(arguments.plot)
     with waiting("planning"):
-        made = plan(**wishes)
+        made = plan(**requested)
     chosen = _chosen(made, arguments.option)
     caps = [*_caps(arguments, made, chosen)]
     # Before the picture: a plan file that exists is refused, and then nothing is written.
@@ -190,22 +190,22 @@ def _chosen(made: Plan, number: int | None) -> Option:
     return made.options[number - 1]
 
 
-def _wishes(arguments: argparse.Namespace, tick: int | None) -> dict[str, Any]:
+def _plan_arguments(arguments: argparse.Namespace, tick: int | None) -> dict[str, Any]:
     """Return what the options ask for, as :func:`fadecount.plan` takes it."""
-    wishes = {
+    requested = {
         name: getattr(arguments, name)
         for name in ("mean_error", "delta")
         if getattr(arguments, name) is not None
     }
     for name in ("horizon", "delay"):
         if getattr(arguments, name) is not None:
-            wishes[name] = steps_or_duration(getattr(arguments, name))
+            requested[name] = steps_or_duration(getattr(arguments, name))
     limits = limits_from(arguments.loss, name="--loss")
     discover = arguments.discover
     if discover is not None and "=" in discover:
         discover = limits_from([discover], name="--discover", shape="1d=PART")
     return {
-        **wishes,
+        **requested,
         "loss": {steps_or_duration(age): loss for age, loss in limits.items()} or None,
         "tick": tick,
         "person": _person(arguments),
@@ -245,7 +245,7 @@ def plan_table(made: Plan, chosen: Option) -> str:
     number = made.options.index(chosen) + 1
     return "\n".join(
         [
-            *_asked(made.request),
+            *_request_lines(made.request),
             "",
             *textwrap.wrap(f"option {number}, {chosen.name}: {chosen.reason}", WIDTH),
             *_losses(made.request, chosen),
@@ -260,7 +260,7 @@ def plan_table(made: Plan, chosen: Option) -> str:
     )
 
 
-def _asked(request: Request) -> Iterator[str]:
+def _request_lines(request: Request) -> Iterator[str]:
     tick = "" if request.tick_seconds is None else f", each {format_duration(request.tick_seconds)}"
     yield f"plan for {request.horizon:,} steps{tick}"
     if (unit := unit_of(request)).sensitivity > 1 or unit.of == "person":
@@ -329,8 +329,8 @@ def _appearances(made: Plan) -> Iterator[str]:
 def _widths(made: Plan, chosen: Option) -> Iterator[str]:
     yield "how exact counts will be (95 %)"
     for width in made.widths(chosen):
-        words = width_words(made.request, width)
-        yield f"{width.name:23} ± {width.half_width:,}" + (f" ({words})" if words else "")
+        remark = width_words(made.request, width)
+        yield f"{width.name:23} ± {width.half_width:,}" + (f" ({remark})" if remark else "")
 
 
 def width_words(request: Request, width: Width) -> str:
@@ -338,8 +338,8 @@ def width_words(request: Request, width: Width) -> str:
     if width.at_worst is not None:
         differs = width.at_worst != width.half_width
         return f"or less half of the day; at worst ± {width.at_worst:,}" if differs else ""
-    words = f"{_age(request, width.lag)} after its end" if width.lag else "at its end"
-    return words + (f"; ± {width.final:,} in the end" if width.final != width.half_width else "")
+    remark = f"{_age(request, width.lag)} after its end" if width.lag else "at its end"
+    return remark + (f"; ± {width.final:,} in the end" if width.final != width.half_width else "")
 
 
 def lag_words(request: Request, lag: int) -> str:

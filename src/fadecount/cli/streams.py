@@ -109,7 +109,7 @@ def _list(arguments: argparse.Namespace, reader: Reader) -> None:
     """List the streams of a store."""
     statuses = [reader.status(name) for name in reader.names()]
     if arguments.json:
-        print(json_text([_facts(status) for status in statuses]))
+        print(json_text([_public_info(status) for status in statuses]))
         return
     for status in statuses:
         end = _released_until(status)
@@ -130,7 +130,7 @@ def _show(arguments: argparse.Namespace, reader: Reader) -> None:
     status, keys = reader.status(arguments.name), reader.keys(arguments.name)
     protection = f"fence at {fence_from(arguments.fence).where}"
     if arguments.json:
-        print(json_text({**_facts(status, keys), "rollback_protection": protection}))
+        print(json_text({**_public_info(status, keys), "rollback_protection": protection}))
         return
     described, kept = status.description, status.retain_seconds
     shown = {
@@ -153,7 +153,7 @@ def _show(arguments: argparse.Namespace, reader: Reader) -> None:
             print(f"{label}: {text}")
 
 
-def _facts(status: Status, keys: tuple[str, ...] | None = None) -> dict[str, Any]:
+def _public_info(status: Status, keys: tuple[str, ...] | None = None) -> dict[str, Any]:
     """What is public about a stream, in the same form as over HTTP."""
     from dataclasses import asdict
 

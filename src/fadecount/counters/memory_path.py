@@ -125,13 +125,13 @@ def _remember(memory: Memory, first: int, start: Rows, values: Rows) -> None:
 
 def _halved(start: Rows, sums: Rows, shift: int) -> Rows:
     """``y_0 = (start + sums_0) >> shift``, ``y_(k+1) = (y_k + sums_(k+1)) >> shift``, for all k."""
-    found = np.empty_like(sums)
+    halved = np.empty_like(sums)
     together = _together(start, sums, shift) if len(sums) > _FEW else 1
     if together == 1:
         for at, row in enumerate(sums):
             start = (start + row) >> shift
-            found[at] = start
-        return found
+            halved[at] = start
+        return halved
     groups = len(sums) // together
     grouped = sums[: groups * together].reshape(groups, together, -1)
     joined = grouped[:, 0].copy()
@@ -144,13 +144,13 @@ def _halved(start: Rows, sums: Rows, shift: int) -> Rows:
             break
         ends[1:] = again
     value = ends[:-1]
-    inside = found[: groups * together].reshape(groups, together, -1)
+    inside = halved[: groups * together].reshape(groups, together, -1)
     for at in range(together):
         value = (value + grouped[:, at]) >> shift
         inside[:, at] = value
     if groups * together < len(sums):
-        found[groups * together :] = _halved(ends[-1], sums[groups * together :], shift)
-    return found
+        halved[groups * together :] = _halved(ends[-1], sums[groups * together :], shift)
+    return halved
 
 
 def _together(start: Rows, sums: Rows, shift: int) -> int:

@@ -35,25 +35,25 @@ class Due(NamedTuple):
 
 def due(mechanism: Blocks, calendar: Calendar, after: int, until: int) -> list[Due]:
     """Everything that becomes public after more than ``after`` and at most ``until`` steps."""
-    found = []
+    blocks = []
     for number, level in enumerate(mechanism.levels):
         if level.tied and after < until:
             starts = calendar.edges(number, max(after - 1, 0), until - 1)
             if after == 0:
                 starts = np.concatenate([[0], starts])
             ends = np.asarray(calendar.end(number, starts + 1))
-            found.append(Due(number, ANNOUNCED, starts, ends, starts + 1))
+            blocks.append(Due(number, ANNOUNCED, starts, ends, starts + 1))
         for stage, (lag, _) in enumerate(level.stages):
             ends = calendar.edges(number, max(after - lag, 0), max(until - lag, 0))
             starts = np.asarray(calendar.frontier(number, ends - 1))
-            found.append(Due(number, stage, starts, ends, ends + lag))
-    return [each for each in found if len(each.ends)]
+            blocks.append(Due(number, stage, starts, ends, ends + lag))
+    return [each for each in blocks if len(each.ends)]
 
 
 def make(
     mechanism: Blocks,
     calendar: Calendar,
-    wanted: list[Due],
+    due_blocks: list[Due],
     counts: tuple[Rows, Rows, Rows],
     noise: KeyedNoise,
 ) -> Iterator[Made]:
@@ -66,7 +66,7 @@ def make(
         first, last = (int(calendar.count(level, 0, each)) + 1 for each in (start, end))
         return chains[level].many(noise, range(first, last), width)[stage]
 
-    for level, stage, *columns in wanted:
+    for level, stage, *columns in due_blocks:
         size, begin, end = len(columns[0]), int(columns[0][0]), int(columns[1][-1])
         needed = size if stage != ANNOUNCED else int(calendar.count(level - 1, begin, end))
         at_once = max(1, CELLS * size // (width * needed))

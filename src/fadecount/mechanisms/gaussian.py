@@ -105,12 +105,12 @@ class Gaussian(Mechanism):
     @property
     def _memories(self) -> Memories:
         epochs = tuple(as_epoch(each) for each in self.half_lives)
-        found = memories_of(self.sigma, epochs, tuple(self.weights))
-        if found is None:
+        memories = memories_of(self.sigma, epochs, tuple(self.weights))
+        if memories is None:
             bound = "smaller for half-lives so long"
             remedy = "64-bit integers end there; shorten the longest half-life"
             raise bad_parameter("sigma", self.sigma, bound, remedy)
-        return found
+        return memories
 
     @property
     def schedule(self) -> Schedule:
@@ -132,13 +132,13 @@ class Gaussian(Mechanism):
         ages = self.delay + np.array([0, *(1 << np.arange(31))])
         promised = np.asarray(self._mu(ages))
         usable = np.isfinite(promised) & (promised > 0.0)
-        found = self.scaled(1.0 / (factor * root))
+        mechanism = self.scaled(1.0 / (factor * root))
         while True:
-            wider = np.asarray(found._mu(ages, float(factor))) * root * _UP
+            wider = np.asarray(mechanism._mu(ages, float(factor))) * root * _UP
             worst = float(np.max(wider[usable] / promised[usable], initial=0.0))
             if worst <= 1.0:
-                return found
-            found = found.scaled(1.0 / (worst * (1.0 + 1e-9)))
+                return mechanism
+            mechanism = mechanism.scaled(1.0 / (worst * (1.0 + 1e-9)))
 
     def _composed(self, ages: Steps, units: int, sensitivity: int, copies: int) -> Loss:
         """The ``mu`` of units add up. Each grows in proportion to the sensitivity, and with the
@@ -170,8 +170,8 @@ class Gaussian(Mechanism):
         )
 
     def _losses(self, ages: Steps, positions: Steps | None) -> NDArray[np.float64]:  # noqa: ARG002 - it is the same everywhere
-        found: NDArray[np.float64] = epsilon_at(self._mu(ages), self.delta)
-        return found
+        epsilons: NDArray[np.float64] = epsilon_at(self._mu(ages), self.delta)
+        return epsilons
 
     def mu_of(self, positions: ArrayLike, now: int) -> float:
         """The ``mu`` of one person who contributed at all these positions, given all outputs up to
@@ -269,36 +269,38 @@ def require_delta(value: float) -> float:
 def _half_lives(values: Any) -> tuple[float, ...]:
     remedy = "give whole steps (or such divided by 2, 3 or 4), longest first"
     low, high = 1.0 / LARGEST_SHIFT, float(LONGEST_HALF_LIFE)
-    found: list[float] = []
+    half_lives: list[float] = []
     for at, each in enumerate(require_sequence("half_lives", values, remedy)):
         number = require_real(f"half_lives[{at}]", each, low=low, high=high, remedy=remedy)
         exact = Fraction(*as_epoch(number))
         if abs(exact - Fraction(number)) > exact * Fraction(1, 1 << 50):
             raise bad_parameter(f"half_lives[{at}]", each, "a whole number of steps", remedy)
-        found.append(int(number) if number == int(number) else number)
-    if not 1 <= len(found) <= MEMORIES:
-        raise bad_parameter("number of half_lives", len(found), f"from 1 to {MEMORIES}", remedy)
-    if any(late >= early for early, late in pairwise(found)):
-        raise bad_parameter("half_lives", tuple(found), "decreasing", remedy)
-    return tuple(found)
+        half_lives.append(int(number) if number == int(number) else number)
+    if not 1 <= len(half_lives) <= MEMORIES:
+        raise bad_parameter(
+            "number of half_lives", len(half_lives), f"from 1 to {MEMORIES}", remedy
+        )
+    if any(late >= early for early, late in pairwise(half_lives)):
+        raise bad_parameter("half_lives", tuple(half_lives), "decreasing", remedy)
+    return tuple(half_lives)
 
 
 def _weights(values: Any, half_lives: int) -> tuple[float, ...]:
     remedy = "give what is kept for ever, then one weight per half-life; they add up to 1"
     least = 2.0**-43
-    found = tuple(
+    weights = tuple(
         require_real(f"weights[{at}]", each, low=least if at else 0.0, high=1.0, remedy=remedy)
         for at, each in enumerate(require_sequence("weights", values, remedy))
     )
-    if len(found) != half_lives + 1:
+    if len(weights) != half_lives + 1:
         bound = f"{half_lives + 1}, one more than half_lives"
-        raise bad_parameter("number of weights", len(found), bound, remedy)
-    if abs(math.fsum(found) - 1.0) > 1e-6:
-        raise bad_parameter("sum of weights", math.fsum(found), "1", remedy)
-    exact = resolved(found)
+        raise bad_parameter("number of weights", len(weights), bound, remedy)
+    if abs(math.fsum(weights) - 1.0) > 1e-6:
+        raise bad_parameter("sum of weights", math.fsum(weights), "1", remedy)
+    exact = resolved(weights)
     if exact[-1] < least:
         bound = "at least 2**-43 once the others are rounded"
-        raise bad_parameter(f"weights[{half_lives}]", found[-1], bound, remedy)
+        raise bad_parameter(f"weights[{half_lives}]", weights[-1], bound, remedy)
     return exact
 
 

@@ -63,8 +63,8 @@ def epsilon_at(mu: Any, delta: float) -> Any:
     4.0
     """
     values = np.atleast_1d(np.asarray(mu, dtype=np.float64))
-    found = np.full(values.shape, math.inf)
-    found[values == 0.0] = 0.0
+    epsilons = np.full(values.shape, math.inf)
+    epsilons[values == 0.0] = 0.0
     plain = (values > 0.0) & (values < 1e150)
     some = values[plain]
     epsilon = 0.5 * some * some + some * math.sqrt(2.0 * math.log(1.0 / delta))
@@ -78,8 +78,8 @@ def epsilon_at(mu: Any, delta: float) -> Any:
         epsilon = closer
     at_zero = np.asarray(_erf(some / (2.0 * _ROOT_TWO)), dtype=np.float64)  # delta at epsilon 0
     nothing = at_zero <= delta * (1.0 - 1e-12)
-    found[plain] = np.where(nothing, 0.0, epsilon * (1.0 + 1e-12) + 1e-12)
-    return found.reshape(np.shape(mu)) if np.ndim(mu) else float(found[0])
+    epsilons[plain] = np.where(nothing, 0.0, epsilon * (1.0 + 1e-12) + 1e-12)
+    return epsilons.reshape(np.shape(mu)) if np.ndim(mu) else float(epsilons[0])
 
 
 def mu_at(epsilon: float, delta: float) -> float:

@@ -87,8 +87,8 @@ class Response:
             np.asarray(age, dtype=np.float64)[..., None, None] + 1.0,
         )
         pairs = np.einsum("i,j,...ij->...", self.parts, self.parts, sums)
-        found: Reals = pairs + self.first * (2.0 * self.parts.sum() + self.first)
-        return found
+        loss_square: Reals = pairs + self.first * (2.0 * self.parts.sum() + self.first)
+        return loss_square
 
     def variance(self, steps: int | Integers) -> Reals:
         """``b_0**2 + ...``, as many terms as steps."""
@@ -96,8 +96,8 @@ class Response:
             self.rates[:, None] + self.rates[None, :],
             np.asarray(steps, dtype=np.float64)[..., None, None],
         )
-        found: Reals = np.einsum("i,j,...ij->...", self.weights, self.weights, sums)
-        return found
+        variance: Reals = np.einsum("i,j,...ij->...", self.weights, self.weights, sums)
+        return variance
 
     def window_variance(self, starts: int | Integers, ends: int | Integers) -> Reals:
         """The same for the difference of two steps: ``(b_k - b_(k + length))**2`` over the earlier
@@ -108,8 +108,10 @@ class Response:
         )
         faded = -np.expm1(-self.rates * length[..., None]) * self.weights
         sums = geometric(self.rates[:, None] + self.rates[None, :], first[..., None, None])
-        found: Reals = np.einsum("...i,...j,...ij->...", faded, faded, sums) + self.variance(length)
-        return found
+        variance: Reals = np.einsum("...i,...j,...ij->...", faded, faded, sums) + self.variance(
+            length
+        )
+        return variance
 
     def mean_variance(self, horizon: int) -> float:
         """The mean of ``variance`` over the steps 1 to the horizon."""
@@ -119,8 +121,8 @@ class Response:
     def readout(self, age: int | Integers) -> Reals:
         """The sum over the half-lives of ``w_i (1 + p_i + ... + p_i**age)``."""
         sums = geometric(self.rates[1:], np.asarray(age, dtype=np.float64)[..., None] + 1.0)
-        found: Reals = sums @ self.weights[1:]
-        return found
+        readout: Reals = sums @ self.weights[1:]
+        return readout
 
 
 def geometric(rates: Reals, count: Reals | float) -> Reals:
@@ -182,12 +184,12 @@ def _zero(low: Decimal, high: Decimal, poles: list[Decimal], weights: list[Decim
 
 def _part(at: int, decays: list[Decimal], poles: list[Decimal]) -> Decimal:
     """The residue of ``C(x) = product of (1 - p_j x) / (1 - q_j x)`` at one of its poles."""
-    found = Decimal(1)
+    residue = Decimal(1)
     for other, (decay, pole) in enumerate(zip(decays, poles, strict=True)):
-        found *= 1 - (decays[at] - pole).exp()
+        residue *= 1 - (decays[at] - pole).exp()
         if other != at:
-            found /= 1 - (decays[at] - decay).exp()
-    return found
+            residue /= 1 - (decays[at] - decay).exp()
+    return residue
 
 
 @dataclass(frozen=True)

@@ -109,11 +109,11 @@ def quantiles(noises: Sequence[Weighted], beta: float) -> list[float]:
     bounds = {law: _known.get((law, beta)) for law in laws}
     new = [law for law, bound in bounds.items() if bound is None]
     if new:
-        found = dict(zip(new, _quantiles(new, beta).tolist(), strict=True))
-        if len(_known) + len(found) > _MOST_KNOWN:
+        computed = dict(zip(new, _quantiles(new, beta).tolist(), strict=True))
+        if len(_known) + len(computed) > _MOST_KNOWN:
             _known.clear()
-        _known.update(((law, beta), bound) for law, bound in found.items())
-        bounds |= found
+        _known.update(((law, beta), bound) for law, bound in computed.items())
+        bounds |= computed
     return [bounds[law] for law in laws]  # type: ignore[misc]
 
 

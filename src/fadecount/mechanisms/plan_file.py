@@ -39,10 +39,10 @@ def _read(path: str) -> str:
 def read_discovery(path: str) -> Discovery | None:
     """The discovery of keys in a plan file; None if the plan has none."""
     try:
-        found = json.loads(_read(path)).get("discovery")
+        discovery = json.loads(_read(path)).get("discovery")
     except (ValueError, AttributeError):
         return None
-    return None if found is None else Discovery.from_json(json.dumps(found))
+    return None if discovery is None else Discovery.from_json(json.dumps(discovery))
 
 
 class PlannedUnit(NamedTuple):

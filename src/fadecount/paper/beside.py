@@ -18,7 +18,7 @@ import fadecount as fc
 from fadecount.paper.figures import Losses, losses_of
 from fadecount.paper.report import Section
 from fadecount.paper.table import LONG, MSE, SHORT, TableRow, rows
-from fadecount.planning.blocks import Wish, blocks_for, plain_lengths
+from fadecount.planning.blocks import BlockRequest, blocks_for, plain_lengths
 from fadecount.planning.request import read_request
 from fadecount.plots import Curve, spread_ages
 from fadecount.rounding import rounded_up, short_loss
@@ -43,8 +43,10 @@ def blocks_like(row: TableRow, first: int) -> tuple[fc.Blocks, float]:
     scale = _PLANNED / float(losses[-1])
     # Up to the end of a stretch no more is lost than the curve allows at its start.
     targets = {end: scale * float(losses[start]) for start, end in zip(starts, ends, strict=True)}
-    wish = Wish(lengths=tuple(plain_lengths(row.horizon)), ties=first > 0, most_lags=(_LAGS, _LAGS))
-    shape = blocks_for(read_request(loss=targets, horizon=row.horizon), wish)
+    block_request = BlockRequest(
+        lengths=tuple(plain_lengths(row.horizon)), ties=first > 0, most_lags=(_LAGS, _LAGS)
+    )
+    shape = blocks_for(read_request(loss=targets, horizon=row.horizon), block_request)
     assert shape is not None
     blocks = shape.for_mse(MSE, horizon=row.horizon, continuous=True)
     factor = max(

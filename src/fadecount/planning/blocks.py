@@ -1,4 +1,4 @@
-"""From a promise and a wish to block counters: lengths, lags, ties, stages and budgets.
+"""From a promise and a request to block counters: lengths, lags, ties, stages and budgets.
 
 Lags are the targets' ages plus one: no others help, since a figure may as well appear as early as
 the promise allows (docs/theory.md). What is spent in the region between two targets counts against
@@ -48,8 +48,8 @@ _MOST_LAGS = 20, 8
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Wish:
-    """What a block counter is to be good at, in steps.
+class BlockRequest:
+    """What is requested of a block counter, in steps.
 
     ``lengths`` are allowed for levels; ``figures`` maps lengths to the weights of their figures'
     noise beside the total's; lengths ``kept`` are levels in any case. ``most_lags`` says how many
@@ -63,8 +63,8 @@ class Wish:
     most_lags: tuple[int, int] = _MOST_LAGS
 
 
-def wish_for(request: Request) -> Wish:
-    """The wish for the figures of a request; by default, for a total with readable hours and days,
+def block_request_for(request: Request) -> BlockRequest:
+    """The blocks that a request asks for; by default, for a total with readable hours and days,
     which become levels, if the tick is a part of them, and else for the total alone. With a tick,
     lengths are those of the calendar, so that a stream can publish the levels."""
     horizon, tick = request.horizon, request.tick_seconds
@@ -81,7 +81,7 @@ def wish_for(request: Request) -> Wish:
         least = min(figures, default=1)
         lengths.update(each for each in range(1, min(least, 1 << 16)) if least % each == 0)
         lengths.update(least * each for each in plain_lengths(max(1, horizon // least)))
-    return Wish(lengths=tuple(sorted(lengths)), figures=figures, kept=tuple(kept))
+    return BlockRequest(lengths=tuple(sorted(lengths)), figures=figures, kept=tuple(kept))
 
 
 def in_steps(
@@ -174,31 +174,31 @@ class Regions:
         return whole
 
 
-def blocks_for(request: Request, wish: Wish) -> Blocks | None:
-    """The block counter with the least error for the wish that the search finds, at or below all
-    limits in exact arithmetic; None if budgets of a millionth are too large for them."""
-    for each in (wish, replace(wish, figures={}, kept=())):
+def blocks_for(request: Request, block_request: BlockRequest) -> Blocks | None:
+    """The block counter with the least error that the search finds for what is requested, at or
+    below all limits in exact arithmetic; None if budgets of a millionth are too large for them."""
+    for each in (block_request, replace(block_request, figures={}, kept=())):
         for blocks in _candidates(Regions.of(request), request.horizon, each):
             if request.kept_by(blocks):
                 return blocks
     return None
 
 
-def _candidates(every: Regions, horizon: int, wish: Wish) -> Iterator[Blocks]:
+def _candidates(every: Regions, horizon: int, block_request: BlockRequest) -> Iterator[Blocks]:
     """The block counters that the search tried, best first."""
     if min(every.caps) < 1:
         return
     seeds: list[Chain] = [(Step(1, 0),)]
     tried: list[tuple[float, Chain, Vector, Regions]] = []
-    for ties, most in enumerate(wish.most_lags[: 1 + wish.ties]):
+    for ties, most in enumerate(block_request.most_lags[: 1 + block_request.ties]):
         regions = every.with_fewer(most)
         graph = Graph(
-            wish.lengths,
+            block_request.lengths,
             regions.lags,
             horizon,
             ties=bool(ties),
-            figures=wish.figures,
-            kept=wish.kept,
+            figures=block_request.figures,
+            kept=block_request.kept,
         )
         search = Search(graph, regions.counts, np.array(regions.caps) / MILLION)
         best = search.run(seeds if regions == every else ())

@@ -7,7 +7,7 @@ from collections.abc import Mapping
 
 from fadecount.errors import ParameterError
 from fadecount.mechanisms import Blocks, Gaussian, Gradual
-from fadecount.planning.blocks import blocks_for, wish_for
+from fadecount.planning.blocks import block_request_for, blocks_for
 from fadecount.planning.gaussian_design import gaussian_design_for
 from fadecount.planning.request import Person, Request, read_request
 
@@ -66,7 +66,7 @@ def design(
     )
     if delta is not None:
         return gaussian_design_for(request, delta)
-    blocks = blocks_for(request, wish_for(request))
+    blocks = blocks_for(request, block_request_for(request))
     gradual = None if figures and blocks else best_gradual(request)
     made = [each for each in (blocks, gradual) if each is not None]
     if not made:

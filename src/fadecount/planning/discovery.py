@@ -52,14 +52,14 @@ def appearances(discovery: Discovery) -> list[Appearance]:
 
 
 def read_discover(discover: Any) -> tuple[str, float] | None:
-    """A wish for discovery: the length of its blocks and its share of the losses allowed."""
+    """A request for discovery: the length of its blocks and its share of the losses allowed."""
     if discover is None:
         return None
-    wish = {discover: 1.0} if isinstance(discover, str) else discover
-    if not isinstance(wish, Mapping) or len(wish) != 1 or not {*wish} <= {*LENGTHS}:
+    shares = {discover: 1.0} if isinstance(discover, str) else discover
+    if not isinstance(shares, Mapping) or len(shares) != 1 or not {*shares} <= {*LENGTHS}:
         bound = f"{' or '.join(LENGTHS)}, or such a length with a share"
         raise bad_parameter("discover", discover, bound, "such as '1d' or {'1d': 0.5}")
-    ((per, share),) = wish.items()
+    ((per, share),) = shares.items()
     remedy = "it is the part of every loss that discovery may use; leave out discover for none"
     return per, require_real("share of discover", share, low=0.001, high=1.0, remedy=remedy)
 

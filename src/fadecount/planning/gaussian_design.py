@@ -38,16 +38,16 @@ _SHORT = 12.0
 
 def gaussian_design_for(request: Request, delta: float) -> Gaussian:
     """The Gaussian counter with the least error under the limits of a request."""
-    wanted = _Wanted(request, delta)
+    objective = _Objective(request, delta)
     best, least = None, math.inf
-    rates = np.array([0.5 / wanted.shown, math.sqrt(1.0 / wanted.shown)])
+    rates = np.array([0.5 / objective.shown, math.sqrt(1.0 / objective.shown)])
     for count in range(1, MOST_HALF_LIVES + 1):
         if count == 2:
-            rates = np.geomspace(0.3 / wanted.shown, 1.5, 2 * count)
+            rates = np.geomspace(0.3 / objective.shown, 1.5, 2 * count)
         elif count > 2:
             rates = _widened(rates)
-        rates = wanted.best_rates(rates)
-        made = wanted.mechanism(rates)
+        rates = objective.best_rates(rates)
+        made = objective.mechanism(rates)
         if made is None:
             continue
         error = made.mse(request.horizon)
@@ -64,7 +64,7 @@ def gaussian_design_for(request: Request, delta: float) -> Gaussian:
     return best
 
 
-class _Wanted:
+class _Objective:
     """The targets as a function to be minimised."""
 
     def __init__(self, request: Request, delta: float) -> None:
@@ -207,10 +207,10 @@ def minimised(value: Callable[[Vector], float], start: Vector) -> Vector:
 
 
 def _slope(value: Callable[[Vector], float], point: Vector) -> Vector:
-    found = np.empty_like(point)
+    slope = np.empty_like(point)
     for at in range(len(point)):
         step = np.zeros_like(point)
         step[at] = 1e-5
         above, below = value(point + step), value(point - step)
-        found[at] = (above - below) / 2e-5 if math.isfinite(above) and math.isfinite(below) else 0.0
-    return found
+        slope[at] = (above - below) / 2e-5 if math.isfinite(above) and math.isfinite(below) else 0.0
+    return slope

@@ -19,7 +19,7 @@ from pathlib import Path
 from fadecount.durations import UNITS, BlockLength, format_duration
 from fadecount.errors import ParameterError, bad_parameter
 from fadecount.mechanisms import Blocks, Discovery, Gaussian
-from fadecount.planning.blocks import DAYS, blocks_for, in_steps, wish_for
+from fadecount.planning.blocks import DAYS, block_request_for, blocks_for, in_steps
 from fadecount.planning.design import best_gradual, gradual
 from fadecount.planning.discovery import appearances, discovery_for
 from fadecount.planning.gaussian_design import gaussian_design_for
@@ -166,35 +166,35 @@ def plan(
 def _candidates(request: Request) -> Iterator[tuple[str, Shape]]:
     """Shapes that use up the targets, with names."""
     for delay in dict.fromkeys((0, request.delay)):
-        wanted = dataclasses.replace(request, delay=delay)
+        delayed = dataclasses.replace(request, delay=delay)
         late = f", {delay} late" if delay else ""
-        wishes = {"blocks": wanted}
+        requests = {"blocks": delayed}
         if days := in_steps(DAYS, request.tick_seconds, request.horizon):
             for name, figures in (("blocks for the total", {}), ("blocks for days", days)):
-                wishes[name] = dataclasses.replace(wanted, figures=tuple(figures.items()))
-        for name, wish in wishes.items():
-            blocks = blocks_for(wanted, wish_for(wish))
+                requests[name] = dataclasses.replace(delayed, figures=tuple(figures.items()))
+        for name, each in requests.items():
+            blocks = blocks_for(delayed, block_request_for(each))
             if blocks is not None:
                 yield f"{name}{late}", blocks
         if request.discover is not None:
             continue
-        best = best_gradual(wanted)
-        for shape in (best, *(gradual(wanted, exponent) for exponent in (1.0, 2.0))):
+        best = best_gradual(delayed)
+        for shape in (best, *(gradual(delayed, exponent) for exponent in (1.0, 2.0))):
             if shape is not None and (shape is best or best is None or shape != best):
                 yield f"gradual {shape.exponent:g}{late}", shape
         if request.delta is not None:
-            yield f"gaussian{late}", gaussian_design_for(wanted, request.delta)
+            yield f"gaussian{late}", gaussian_design_for(delayed, request.delta)
 
 
 def _option(name: str, shape: Shape, request: Request) -> Option | None:
     """The option, scaled down to the error asked for; None if it does not have it."""
-    mechanism, wanted = shape, request.mean_error
-    if wanted is not None:
+    mechanism, mean_error = shape, request.mean_error
+    if mean_error is not None:
         try:
-            mechanism = shape.for_mse(wanted**2, horizon=request.horizon)
+            mechanism = shape.for_mse(mean_error**2, horizon=request.horizon)
         except ParameterError:
             return None
-        if request.targets and shape.mse(request.horizon) > wanted**2:
+        if request.targets and shape.mse(request.horizon) > mean_error**2:
             return None
     ages = _curve_ages(request)
     return Option(
@@ -255,8 +255,7 @@ def _reason(request: Request, option: Option, options: Sequence[Option]) -> str:
     elif option.error == min(each.error for each in options):
         parts = ["has the least error of these options under these losses"]
     else:
-        words = "hours and days that can be read"
-        parts = [f"has nearly the least error of these options, and {words}"]
+        parts = ["has nearly the least error of these options, and hours and days that can be read"]
     if isinstance(mechanism, Gaussian):
         parts.append(f"Gaussian noise, whose promise may fail with probability {mechanism.delta:g}")
     elif isinstance(mechanism, Blocks):

@@ -220,8 +220,8 @@ class Client:
     def _figures(
         self, name: str, route: str, query: Mapping[str, str | None], together: bool
     ) -> list[PublishedFigure]:
-        asked = {**query, "together": "true" if together else None}
-        rows = self._pages(f"{_path(name)}/{route}", asked, "figures")
+        parameters = {**query, "together": "true" if together else None}
+        rows = self._pages(f"{_path(name)}/{route}", parameters, "figures")
         return msgspec.convert(rows, list[PublishedFigure])
 
     def loss(self, name: str, age: str) -> float:

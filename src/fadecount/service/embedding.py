@@ -14,7 +14,7 @@ from fadecount.durations import parse_duration
 from fadecount.errors import ParameterError
 from fadecount.service.answers import Badge, TopKey, TopList
 from fadecount.service.http import CSV, Tagged, not_found, refusing, tagged_json
-from fadecount.service.read_routes import Asked, slot_length, slot_lengths
+from fadecount.service.read_routes import ReadRequest, slot_length, slot_lengths
 from fadecount.service.reader_pool import PublicStream
 from fadecount.streams.export import (
     TIMES,
@@ -36,9 +36,9 @@ MOST_ROWS = 50_000
 """Rows of a data package: those of the newest slots."""
 
 
-def get_badge(asked: Asked) -> Tagged:
+def get_badge(request: ReadRequest) -> Tagged:
     """A badge with the last whole slot, as a picture."""
-    badge = _badge(asked)
+    badge = _badge(request)
     texts = (badge.label, badge.message)
     left, right = (round(sum(4 if c in NARROW else 6.8 for c in text)) + 12 for text in texts)
     middles = (left / 2, left + right / 2)
@@ -58,14 +58,14 @@ def get_badge(asked: Asked) -> Tagged:
     )
 
 
-def get_badge_text(asked: Asked) -> Tagged:
+def get_badge_text(request: ReadRequest) -> Tagged:
     """The text of the badge, in the form of shields.io endpoints."""
-    return tagged_json(_badge(asked))
+    return tagged_json(_badge(request))
 
 
-def _badge(asked: Asked) -> Badge:
-    stream, label = asked.stream, _label(asked.stream)
-    per, figures, at = _last_slots(asked, 1)
+def _badge(request: ReadRequest) -> Badge:
+    stream, label = request.stream, _label(request.stream)
+    per, figures, at = _last_slots(request, 1)
     if not len(figures):
         return Badge(label=label, message="soon")
     begin, end = (_local(stream, int(each[-1])) for each in (figures.starts, figures.ends))
@@ -91,9 +91,9 @@ _LENGTHS = {"1h": "hour", "1d": "day", "1w": "week", "1mo": "month", "1y": "year
 WIDTH, HEIGHT, TOP, FOOT, LEFT = 480, 220, 36, 26, 8
 
 
-def get_chart(asked: Asked) -> Tagged:
+def get_chart(request: ReadRequest) -> Tagged:
     """The last 30 whole slots as a picture, light or dark as the reader prefers."""
-    per, figures, at = _last_slots(asked, BARS)
+    per, figures, at = _last_slots(request, BARS)
     count, base = len(figures), HEIGHT - FOOT
     values, around = (each[:, at].tolist() for each in (figures.values, figures.half_widths))
     most = max([1, *map(sum, zip(values, around, strict=True))])
@@ -115,17 +115,20 @@ def get_chart(asked: Asked) -> Tagged:
             f'<line class="w" x1="{middle}" x2="{middle}" y1="{y(value - half)}"'
             f' y2="{y(value + half)}"/>'
         )
-    title, words = f"{_label(asked.stream)} per {_LENGTHS.get(per, per)}", "nothing published yet"
+    title, caption = (
+        f"{_label(request.stream)} per {_LENGTHS.get(per, per)}",
+        "nothing published yet",
+    )
     if count:
         form = "%Y-%m-%d" if per.endswith(("d", "w", "mo", "y")) else "%Y-%m-%d %H:%M"
-        first, last = (f"{_local(asked.stream, figures.starts[each]):{form}}" for each in (0, -1))
+        first, last = (f"{_local(request.stream, figures.starts[each]):{form}}" for each in (0, -1))
         begin = round(LEFT + (BARS - count) * step, 1)
         drawn.append(f'<text x="{begin}" y="{HEIGHT - 8}">{first if count > 12 else ""}</text>')
         drawn.append(f'<text x="{WIDTH - LEFT}" y="{HEIGHT - 8}" text-anchor="end">{last}</text>')
-        words = f"last: {values[-1]:,} ± {around[-1]:,}"
+        caption = f"last: {values[-1]:,} ± {around[-1]:,}"
     drawn.append(f'<text x="{LEFT}" y="20" font-weight="600">{escape(title)}</text>')
-    drawn.append(f'<text x="{WIDTH - LEFT}" y="20" text-anchor="end">{words}</text>')
-    return _picture(f'viewBox="0 0 {WIDTH} {HEIGHT}"', f"{title}; {words} (95 %)", "".join(drawn))
+    drawn.append(f'<text x="{WIDTH - LEFT}" y="20" text-anchor="end">{caption}</text>')
+    return _picture(f'viewBox="0 0 {WIDTH} {HEIGHT}"', f"{title}; {caption} (95 %)", "".join(drawn))
 
 
 def _picture(size: str, title: str, drawn: str) -> Tagged:
@@ -142,11 +145,11 @@ def _local(stream: PublicStream, moment: float) -> datetime:
     return datetime.fromtimestamp(moment, ZoneInfo(stream.ticks.zone))
 
 
-def _last_slots(asked: Asked, most: int) -> tuple[str, Figures, int]:
+def _last_slots(request: ReadRequest, most: int) -> tuple[str, Figures, int]:
     """The length of slots, the last whole ones that have figures, oldest first, and the column of
     the key that was asked for (or of all together)."""
-    stream, key, published = asked.stream, asked.query.key, asked.published
-    per = slot_length(stream, asked.query.per)
+    stream, key, published = request.stream, request.query.key, request.published
+    per = slot_length(stream, request.query.per)
     if key is not None and key not in stream.positions:
         raise not_found()
     if key is None and len(stream.keys) > 1:
@@ -162,9 +165,9 @@ def _last_slots(asked: Asked, most: int) -> tuple[str, Figures, int]:
     return per, figures.chosen(whole[-most:]), at
 
 
-def get_top(asked: Asked) -> Tagged:
+def get_top(request: ReadRequest) -> Tagged:
     """The keys with the largest figures of the last whole slot."""
-    stream, query, published = asked.stream, asked.query, asked.published
+    stream, query, published = request.stream, request.query, request.published
     per, ticks = slot_length(stream, query.per), stream.ticks
     start = end = None
     keys: Sequence[TopKey] = ()
@@ -194,7 +197,7 @@ def _last_slot(stream: PublicStream, published: Published, per: str) -> tuple[in
     return (int(at[whole[-1]]), int(at[whole[-1] + 1])) if len(whole) else None
 
 
-def get_package(asked: Asked) -> Tagged:
+def get_package(request: ReadRequest) -> Tagged:
     """The stream as a data package (Frictionless): where its figures and its promise are, and what
     the columns mean."""
     kinds = {
@@ -202,7 +205,7 @@ def get_package(asked: Asked) -> Tagged:
         **dict.fromkeys(("value", "low", "high"), "integer"),
         "partial": "boolean",
     }
-    description = asked.stream.status.description
+    description = request.stream.status.description
     columns = columns_of(description)
     figures = {
         "name": "figures",
@@ -228,10 +231,10 @@ def get_package(asked: Asked) -> Tagged:
     return tagged_json(package)
 
 
-def get_package_figures(asked: Asked) -> Tagged:
+def get_package_figures(request: ReadRequest) -> Tagged:
     """The figures of the data package: of every day (or of the largest blocks below), the newest
     50,000 rows."""
-    stream, published = asked.stream, asked.published
+    stream, published = request.stream, request.published
     rows: list[tuple[object, ...]] = []
     for table in published_tables(published) if published.steps else ():
         newest = {name: column[-MOST_ROWS:] for name, column in table.items()}
@@ -239,7 +242,7 @@ def get_package_figures(asked: Asked) -> Tagged:
     return Tagged(csv_text([columns_of(published.description), *rows]).encode(), CSV)
 
 
-def get_package_promise(asked: Asked) -> Tagged:
+def get_package_promise(request: ReadRequest) -> Tagged:
     """The promise of the data package: the protected unit, and what it loses by which age."""
-    status = asked.stream.status
+    status = request.stream.status
     return tagged_json(about_stream(status.description, status.loss, status.group))

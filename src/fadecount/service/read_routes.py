@@ -98,8 +98,8 @@ class ReadContext:
 
 
 @dataclass(frozen=True, slots=True)
-class Asked:
-    """A question about what a stream has published."""
+class ReadRequest:
+    """A request for what a stream has published."""
 
     stream: PublicStream
     query: Any
@@ -112,7 +112,7 @@ class Asked:
 
 
 def from_published(
-    make: Callable[[Asked], Tagged], *, embedded: bool = False
+    make: Callable[[ReadRequest], Tagged], *, embedded: bool = False
 ) -> Callable[[ReadContext, Request], Awaitable[Answer]]:
     """A handler of questions about published figures: the answer may be kept until the next
     publication. What is ``embedded`` may be shown by other websites."""
@@ -124,7 +124,7 @@ def from_published(
         tagged = await context.pool.read(
             stream,
             (make.__name__, as_csv, query),
-            lambda reader: make(Asked(stream, query, as_csv, reader)),
+            lambda reader: make(ReadRequest(stream, query, as_csv, reader)),
         )
         # until the open tick is over; a second less, so that nobody who hears of the change has an
         # answer from before
@@ -226,41 +226,41 @@ Part = tuple[Figures, slice, str | None]
 """Figures, which of their rows are on the page, and where the next page begins."""
 
 
-def get_figures(asked: Asked) -> Tagged:
+def get_figures(request: ReadRequest) -> Tagged:
     """Figures of hours, days, weeks or months with exact intervals, oldest first, in pages; or with
     `per=total` the total after each tick as it was published then. JSON or CSV. Reading costs no
     privacy."""
-    return _page(asked, slot_length(asked.stream, asked.query.per, totals=True), _figures)
+    return _page(request, slot_length(request.stream, request.query.per, totals=True), _figures)
 
 
-def get_total(asked: Asked) -> Tagged:
+def get_total(request: ReadRequest) -> Tagged:
     """The total since the stream began, as it is known now; JSON or CSV."""
-    return _page(asked, TOTAL, _total)
+    return _page(request, TOTAL, _total)
 
 
-def get_so_far(asked: Asked) -> Tagged:
+def get_so_far(request: ReadRequest) -> Tagged:
     """The slot that is not over: so far today, for a day; JSON or CSV."""
-    return _page(asked, slot_length(asked.stream, asked.query.per), _so_far)
+    return _page(request, slot_length(request.stream, request.query.per), _so_far)
 
 
-def _page(asked: Asked, per: str, read: Callable[[Asked, Choice], Part]) -> Tagged:
+def _page(request: ReadRequest, per: str, read: Callable[[ReadRequest, Choice], Part]) -> Tagged:
     """What was asked for, with what one must know of it."""
-    stream, query = asked.stream, asked.query
+    stream, query = request.stream, request.query
     description, zone = stream.status.description, stream.ticks.zone
     with refusing("bad_query", slot_lengths(stream), (ParameterError,)):
         require_sum(description, per)
     as_of, positions = _vintage(stream, query.as_of), _positions(stream, query)
-    published = asked.published.together() if query.together else asked.published
+    published = request.published.together() if query.together else request.published
     figures, part, following = no_figures(len(published.keys)), slice(0), None
     if published.steps:
         choice = Choice(published=published, positions=positions, per=per, as_of=as_of)
-        figures, part, following = read(asked, choice)
+        figures, part, following = read(request, choice)
     table = figures.table((None,) if query.together else stream.keys, positions)
     table = {name: column[part] for name, column in table.items()}
     rows: Iterator[Any] = table_rows(stream.name, table, zone)
-    if asked.as_csv:
-        words = {name: str(each) for name, each in msgspec.to_builtins(query).items()}
-        link = urlencode({**words, "cursor": following}) if following else None
+    if request.as_csv:
+        parameters = {name: str(each) for name, each in msgspec.to_builtins(query).items()}
+        link = urlencode({**parameters, "cursor": following}) if following else None
         return Tagged(csv_text([COLUMNS, *rows]).encode(), CSV, next_page=link)
     through = stream.through if as_of is None else as_of
     page = FigurePage(
@@ -275,9 +275,9 @@ def _page(asked: Asked, per: str, read: Callable[[Asked, Choice], Part]) -> Tagg
     return tagged_json(page)
 
 
-def _figures(asked: Asked, choice: Choice) -> Part:
+def _figures(request: ReadRequest, choice: Choice) -> Part:
     """A page, and where the next one begins: its tick, and the first of the keys."""
-    query, stream = asked.query, asked.stream
+    query, stream = request.query, request.stream
     published, as_of = choice.published, choice.as_of
     first, skip = None, 0
     if query.since is not None:
@@ -312,8 +312,8 @@ def _figures(asked: Asked, choice: Choice) -> Part:
     return figures, slice(skipped, skipped + query.limit), following
 
 
-def _total(asked: Asked, choice: Choice) -> Part:
-    published, stream, at = choice.published, asked.stream, asked.query.at
+def _total(request: ReadRequest, choice: Choice) -> Part:
+    published, stream, at = choice.published, request.stream, request.query.at
     if at is None:
         return published.total(as_of=choice.as_of), slice(None), None
     with refusing("bad_query", TIMES):
@@ -327,8 +327,8 @@ def _total(asked: Asked, choice: Choice) -> Part:
         return published.totals(ticks, as_of=choice.as_of), slice(None), None
 
 
-def _so_far(asked: Asked, choice: Choice) -> Part:
-    with refusing("bad_query", slot_lengths(asked.stream), (ParameterError,)):
+def _so_far(request: ReadRequest, choice: Choice) -> Part:
+    with refusing("bad_query", slot_lengths(request.stream), (ParameterError,)):
         return choice.published.so_far(choice.per, as_of=choice.as_of), slice(None), None
 
 
@@ -368,14 +368,14 @@ def _first_from(stream: PublicStream, moment: datetime, name: str) -> int:
     return tick + (stream.ticks.start_seconds(tick) < moment.timestamp())
 
 
-def slot_length(stream: PublicStream, asked: str | None, *, totals: bool = False) -> str:
+def slot_length(stream: PublicStream, requested: str | None, *, totals: bool = False) -> str:
     """The length of slots: the one asked for, or the one that people read first; days rather than
     ``totals``, where these are no slots."""
-    per = asked or first_per(stream.status.description)
+    per = requested or first_per(stream.status.description)
     if per == TOTAL:
         if totals:
             return TOTAL
-        if asked:
+        if requested:
             raise bad_request("bad_query", slot_lengths(stream))
         return "1d"
     with refusing("bad_query", slot_lengths(stream)):

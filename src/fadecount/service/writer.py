@@ -290,7 +290,7 @@ class Leader:
     # Events.
 
     def accept(
-        self, wanted: Mapping[str, Sequence[Sent]], now: float
+        self, batches: Mapping[str, Sequence[Sent]], now: float
     ) -> dict[str, list[bool | Problem]]:
         """Make batches for several streams durable, in one transaction; what cannot be accepted is
         refused before it begins.
@@ -302,7 +302,7 @@ class Leader:
         outcomes: dict[str, list[bool | Problem]] = {}
         checked: dict[str, list[Events | Problem]] = {}
         acceptances: list[Acceptance] = []
-        for name, sent in wanted.items():
+        for name, sent in batches.items():
             try:
                 intake = self._accepting(name)
             except Problem as problem:
@@ -314,7 +314,7 @@ class Leader:
             acceptances.append(Acceptance(intake, events, None if ahead else ticks.at(now)))
         for name, accepted in zip(checked, accept_together(acceptances), strict=True):
             if isinstance(accepted, FadecountError):
-                outcomes[name] = [self._not_accepted(name, accepted)] * len(wanted[name])
+                outcomes[name] = [self._not_accepted(name, accepted)] * len(batches[name])
             else:
                 fresh = iter(accepted.fresh)
                 outcomes[name] = [

@@ -153,8 +153,8 @@ class LiveReading(Iterator[LiveBatch]):
             raise arrival
         if arrival is not None:
             # never its text: only the system's own words are sure to quote no row
-            words = getattr(arrival, "strerror", None) or type(arrival).__name__
-            raise InputError(f"{self._source} cannot be read: {words}")
+            message = getattr(arrival, "strerror", None) or type(arrival).__name__
+            raise InputError(f"{self._source} cannot be read: {message}")
 
     def _listen(self) -> None:
         """Read in a thread of its own, so that ticks pass while it waits."""

@@ -202,18 +202,18 @@ def log_row(text: str, columns: tuple[str, ...]) -> Texts:
     are answers 200 to GET for a page: a path whose last part has no ending, or that of a page. A
     page that is no printable text has an empty name. A log without user agents tells visitors apart
     by their addresses, and holds programs too."""
-    found = _REQUEST.fullmatch(text)
-    if found is None or found["month"] not in _MONTHS:
+    match = _REQUEST.fullmatch(text)
+    if match is None or match["month"] not in _MONTHS:
         return Reason.REQUEST
-    asked, _, agent = found.groups()[6], *found.groups()[-2:]
-    method, _, target = asked.partition(" ")
+    request, _, agent = match.groups()[6], *match.groups()[-2:]
+    method, _, target = request.partition(" ")
     path = target.partition(" ")[0]
-    visitor = visitor_of(found["address"], "unknown" if agent is None else agent.strip("-"))
+    visitor = visitor_of(match["address"], "unknown" if agent is None else agent.strip("-"))
     is_page = _FILE.search(re.split(r"[?#]", path, maxsplit=1)[0]) is None
-    if (method, found["status"]) != ("GET", "200") or visitor is None or not is_page:
+    if (method, match["status"]) != ("GET", "200") or visitor is None or not is_page:
         return Reason.VISIT
-    month = _MONTHS.index(found["month"]) + 1
-    time = f"{found['year']}-{month:02}-{found['day']}T{found['clock']}{found['offset']}"
+    month = _MONTHS.index(match["month"]) + 1
+    time = f"{match['year']}-{month:02}-{match['day']}T{match['clock']}{match['offset']}"
     row = {"time": time, "page": page_of(path) or "", "visitor": visitor}
     return [row[name] for name in columns]
 

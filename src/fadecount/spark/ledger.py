@@ -207,10 +207,11 @@ class Directory:
         if str(path.toUri().getScheme()) != "file":
             written = self._files.getFileStatus(path).getModificationTime()
             return f"{path.toString()}, written {written}"
-        found = nio.Files.readAttributes(
+        attributes = nio.Files.readAttributes(
             nio.Paths.get(path.toUri()), "unix:ino,creationTime", self._array(nio.LinkOption, 0)
         )
-        return f"{path.toString()}, inode {found.get('ino')}, made {found.get('creationTime')}"
+        inode, created = attributes.get("ino"), attributes.get("creationTime")
+        return f"{path.toString()}, inode {inode}, made {created}"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -241,15 +241,15 @@ def block_lengths(blocks: Blocks, ticks: Ticks) -> tuple[BlockLength, ...]:
 
 
 def _on_calendar(length: int, tick_seconds: int) -> BlockLength:
-    found = BlockLength.of_ticks(length, tick_seconds)
-    if found is None:
+    block_length = BlockLength.of_ticks(length, tick_seconds)
+    if block_length is None:
         raise bad_parameter(
             "level",
             f"{length} ticks of {tick_seconds} s",
             "a part of a day, a day, or 1, 2, 3, 4, 6 or 12 months of 30 days",
             "weeks and other lengths are views of days",
         )
-    return found
+    return block_length
 
 
 def _month_begins(month: Any) -> Any:

@@ -235,11 +235,11 @@ def published_tables(
     ones, with the column ``appeared``.
     """
     keys, per, hidden = published.keys, per or published.default_per, published.description.hidden
-    asked = {"since": since, "until": until, "as_of": as_of, "news_since": news_since}
+    query = {"since": since, "until": until, "as_of": as_of, "news_since": news_since}
     if per != TOTAL:
-        yield _with_appeared(published.figures(per, **asked).table(keys), hidden)
+        yield _with_appeared(published.figures(per, **query).table(keys), hidden)
         if hidden is not None and per == hidden.discovery.per:
-            yield published.discovered(**asked)
+            yield published.discovered(**query)
         return
     yield _with_appeared(no_figures(len(keys)).table(keys), hidden)
     since = since if news_since is None else news_since

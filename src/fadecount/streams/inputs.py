@@ -301,18 +301,18 @@ class Intake:
         )
         return self._seal.open(rows[0][0], f"{self._uid}/position/{source}") if rows else None
 
-    def _accept(self, wanted: Acceptance) -> Accepted | FadecountError:
+    def _accept(self, acceptance: Acceptance) -> Accepted | FadecountError:
         """Inside a transaction. An error is returned before anything is written."""
         try:
-            tick, width = self._require_open(wanted.not_before)
+            tick, width = self._require_open(acceptance.not_before)
         except (ClockError, ParameterError) as error:
             return error
         if self._full and self._description.hidden is not None:
             return full(self._description.hidden)
         self._read_positions(width)  # a key that was hidden so far may be declared now
-        fresh = self._remember([each.id for each in wanted.events], tick)
-        new = [each for each, is_new in zip(wanted.events, fresh, strict=True) if is_new]
-        return Accepted(fresh, self._write(tick, new, wanted.position))
+        fresh = self._remember([each.id for each in acceptance.events], tick)
+        new = [each for each, is_new in zip(acceptance.events, fresh, strict=True) if is_new]
+        return Accepted(fresh, self._write(tick, new, acceptance.position))
 
     def _require_open(self, not_before: int | None) -> tuple[int, int]:
         """Return the open tick, which stays open until this transaction ends, and how many keys are
@@ -566,21 +566,21 @@ class Accepted(NamedTuple):
     counted: int
 
 
-def accept_together(wanted: Sequence[Acceptance]) -> list[Accepted | FadecountError]:
+def accept_together(acceptances: Sequence[Acceptance]) -> list[Accepted | FadecountError]:
     """Accept events for several streams of one store, in one transaction.
 
     A stream that was deleted, or whose open tick is over, gets its error; the others are accepted.
     When it raises, none is.
     """
-    outcomes: list[Accepted | FadecountError] = [Accepted([], 0)] * len(wanted)
+    outcomes: list[Accepted | FadecountError] = [Accepted([], 0)] * len(acceptances)
     # in the order of their numbers, so that processes do not deadlock
-    order = sorted((each.intake._id, at) for at, each in enumerate(wanted) if each.events)
+    order = sorted((each.intake._id, at) for at, each in enumerate(acceptances) if each.events)
     if order:
-        database, checkpoint = wanted[0].intake._database, wanted[0].intake._checkpoint
+        database, checkpoint = acceptances[0].intake._database, acceptances[0].intake._checkpoint
         checkpoint("before accept")
         with database.transaction():
             for _, at in order:
-                outcomes[at] = wanted[at].intake._accept(wanted[at])
+                outcomes[at] = acceptances[at].intake._accept(acceptances[at])
             checkpoint("accept written")
         checkpoint("accept committed")
     return outcomes
@@ -682,9 +682,9 @@ def _secret_of(database: Database, stream: int) -> bytes:
     return bytes(body)
 
 
-def _parts(wanted: Sequence[bytes]) -> Iterator[Sequence[bytes]]:
-    for start in range(0, len(wanted), _ROWS_PER_STATEMENT):
-        yield wanted[start : start + _ROWS_PER_STATEMENT]
+def _parts(names: Sequence[bytes]) -> Iterator[Sequence[bytes]]:
+    for start in range(0, len(names), _ROWS_PER_STATEMENT):
+        yield names[start : start + _ROWS_PER_STATEMENT]
 
 
 def _count(value: int) -> int:

@@ -192,9 +192,9 @@ class StreamLoss:
             shown = self.mechanism.composed_loss(each, **declared)
             since_end = each - open_ticks
             epsilon = float(self.hidden.discovery.loss(since_end)) if since_end >= 0 else 0.0
-            found = Loss.together([(Loss(epsilon), units * histories)])
+            hidden = Loss.together([(Loss(epsilon), units * histories)])
             both = self.hidden.other is not None
-            parts += [(shown, 1), (found, 1)] if both else [(max(shown, found, key=_amount), 1)]
+            parts += [(shown, 1), (hidden, 1)] if both else [(max(shown, hidden, key=_amount), 1)]
         return Loss.together(parts)
 
 

@@ -296,7 +296,7 @@ def _changed(status: Status) -> StoreError:
     )
 
 
-def close_together(wanted: Sequence[tuple[Stream, int]]) -> list[Closed | FenceError]:
+def close_together(streams: Sequence[tuple[Stream, int]]) -> list[Closed | FenceError]:
     """Close the open tick of several streams of one store and every later one up to a given tick
     each, in one transaction.
 
@@ -305,7 +305,7 @@ def close_together(wanted: Sequence[tuple[Stream, int]]) -> list[Closed | FenceE
     values are in memory at once, so let it be few.
     """
     closings = []
-    for stream, tick in wanted:
+    for stream, tick in streams:
         begin, width = stream.open_tick, stream.status.width
         if tick < begin:
             raise _moved_on(stream.status)
@@ -449,13 +449,13 @@ def _key_figures(context: Context, closing: _Closing, after: Status) -> list[Dat
         return []
     taken = take_hidden(context.database, context.seal, after.uid, after.id, end)
     add_counts(taken.setdefault(first, {}), closing.hidden.items())
-    found = []
+    figures = []
     for day in range(first, end):
         ticks = description.ticks_of(day)
         ticks = range(max(ticks.start, after.first_tick), ticks.stop)
-        found += drawn(hidden, day, ticks, taken.get(day, {}), context.noise)
+        figures += drawn(hidden, day, ticks, taken.get(day, {}), context.noise)
     context.checkpoint("keys drawn")
-    return found
+    return figures
 
 
 def _check_inputs(inputs: NDArray[np.int64], width: int) -> None:

@@ -212,9 +212,9 @@ class WindowCalendar:
 
     @property
     def _parts(self) -> tuple[int, str]:
-        found = _PER.fullmatch(self.per)
-        assert found is not None
-        return int(found[1]), found[2]
+        match = _PER.fullmatch(self.per)
+        assert match is not None
+        return int(match[1]), match[2]
 
     @property
     def _seconds(self) -> int:

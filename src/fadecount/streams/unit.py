@@ -228,14 +228,14 @@ class Unit:
     @property
     def covers(self) -> str:
         """What an interval of figures does not cover, in words."""
-        words = "noise only; events that were left out are not in it"
+        text = "noise only; events that were left out are not in it"
         if self.of == "event":
-            return words
+            return text
         times = "once" if self.events == 1 else f"at most {self.events} times"
         under = "" if self.keys == 1 else f" and key, under at most {self.keys} keys"
-        words += f"; each person counts {times} per {self.slot}{under}"
+        text += f"; each person counts {times} per {self.slot}{under}"
         longer = f"; sums over longer times count a person once for each {self.slot}"
-        return words + (longer if self.per != "tick" else "")
+        return text + (longer if self.per != "tick" else "")
 
     @property
     def distinct_per(self) -> str | None:
