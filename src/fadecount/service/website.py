@@ -110,7 +110,7 @@ STREAMS = {
     "pages": Counting(unit=Unit(of="person", keys=3, per="1d"), day=1.3, later=2.8, discovers=True),
 }
 """What is counted: at most 10 visits of a visitor in a day, visitors once a day, and under each of
-at most 5 pages once a day."""
+at most 3 pages once a day."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
