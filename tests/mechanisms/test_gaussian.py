@@ -251,6 +251,8 @@ def test_a_promise_that_does_not_close_is_infinite() -> None:
     slow = fc.Gaussian(sigma=16.0, half_lives=(1 << 40, 1), weights=(0.0, 0.5, 0.5))
     assert slow.loss(10**12) == math.inf
     assert slow.loss(100) < 1.0
+    oldest = fc.Gaussian(sigma=1.6, half_lives=(360_339_701_996,), weights=(0.0, 1.0))
+    assert oldest.loss(10**17) == math.inf  # without a warning
 
 
 def test_long_half_lives_of_large_weight_have_a_finite_loss_at_every_age() -> None:
@@ -390,6 +392,27 @@ def test_a_larger_unit_needs_more_noise_in_proportion() -> None:
         )
     assert FIXED.for_sensitivity(1) == FIXED
     refuse("sensitivity", lambda: FIXED.for_sensitivity(0))
+
+
+def test_a_larger_unit_keeps_the_promise_at_every_age() -> None:
+    """Coarse integers need most at ages that are no powers of two."""
+    narrow = fc.Gaussian(
+        sigma=20_000.0,
+        half_lives=(444_477_752, 976, 20),
+        weights=(0.201171875, 0.05419921875, 0.27099609375, 0.4736328125),
+    )
+    wide = narrow.for_sensitivity(3, keys=2)
+    ages = np.unique(np.exp2(np.linspace(0, 30, 1777)).astype(np.int64))
+    promised = np.array([narrow.loss(age) for age in ages.tolist()])
+    lost = [wide.composed_loss(age, sensitivity=3, keys=2).epsilon for age in ages.tolist()]
+    assert np.all(lost <= promised)
+    assert np.max(lost / promised) > 0.99
+    coarse = fc.Gaussian(
+        sigma=12.97,
+        half_lives=(37_570_501_062, 3_796_272_412),
+        weights=(0.10693359375, 0.34326171875, 0.5498046875),
+    )
+    refuse("sensitivity", lambda: coarse.for_sensitivity(2))
 
 
 def test_error_bounds() -> None:

@@ -23,7 +23,7 @@ from fadecount.checks import (
     set_fields,
     shaped,
 )
-from fadecount.errors import bad_parameter
+from fadecount.errors import ParameterError, bad_parameter
 from fadecount.mechanisms.base import (
     Mechanism,
     require_age,
@@ -49,6 +49,8 @@ from fadecount.mechanisms.schedule import Schedule, Steps
 SMALLEST_SIGMA, LARGEST_SIGMA = 0.5, 2.0**32
 SMALLEST_DELTA = 1e-300
 _UP = 1.0 + 1e-12
+_AGES = np.unique(np.append(0, np.exp2(np.arange(30 * 256 + 1) / 256)).astype(np.int64))
+"""Ages up to 2**30: the first 200, then each at most half a percent above the one before."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -107,9 +109,7 @@ class Gaussian(Mechanism):
         epochs = tuple(as_epoch(each) for each in self.half_lives)
         memories = memories_of(self.sigma, epochs, tuple(self.weights))
         if memories is None:
-            bound = "smaller for half-lives so long"
-            remedy = "64-bit integers end there; shorten the longest half-life"
-            raise bad_parameter("sigma", self.sigma, bound, remedy)
+            raise _too_wide("sigma", self.sigma)
         return memories
 
     @property
@@ -122,22 +122,28 @@ class Gaussian(Mechanism):
 
         The noise is wider by the sensitivity and by the square root of the keys. Guarantees: the
         loss of such a unit under the result is at most the loss of a unit of 1 under this
-        mechanism, up to an age of 2**30 steps. Later, where the rounding of integers is most of the
-        bound, each mechanism states its own.
+        mechanism, up to an age of 2**30 steps, or to where rounding makes the latter infinite.
+        Later, where the rounding of integers is most of the bound, each mechanism states its own.
         """
         factor = require_sensitivity(sensitivity, 1 << 32)
         root = math.sqrt(require_keys(keys))
         if factor == keys == 1:
             return self
-        ages = self.delay + np.array([0, *(1 << np.arange(31))])
-        promised = np.asarray(self._mu(ages))
-        usable = np.isfinite(promised) & (promised > 0.0)
+        memories = self._memories
+        added = memories.shift_bound(_AGES)
+        usable = np.flatnonzero(np.isfinite(added[1:]))
+        own = (np.sqrt(memories.response.loss_square(_AGES)) + added)[usable]
         mechanism = self.scaled(1.0 / (factor * root))
         while True:
-            wider = np.asarray(mechanism._mu(ages, float(factor))) * root * _UP
-            worst = float(np.max(wider[usable] / promised[usable], initial=0.0))
+            wide = mechanism._memories
+            # what is added grows with the age, so between two ages it is at most that of the later
+            more = wide.shift_bound(_AGES, float(factor))[usable + 1] - factor * added[usable]
+            worst = factor + float(np.max(more / own, initial=0.0))
+            worst *= root * self.sigma * memories.shrink / (mechanism.sigma * wide.shrink) * _UP**2
             if worst <= 1.0:
                 return mechanism
+            if math.isinf(worst):
+                raise _too_wide("sensitivity", sensitivity)
             mechanism = mechanism.scaled(1.0 / (worst * (1.0 + 1e-9)))
 
     def _composed(self, ages: Steps, units: int, sensitivity: int, copies: int) -> Loss:
@@ -258,6 +264,11 @@ class Gaussian(Mechanism):
     def scaled(self, factor: float) -> Self:
         """The same weights with a deviation divided by a factor."""
         return replace(self, sigma=self.sigma / factor)
+
+
+def _too_wide(name: str, value: float) -> ParameterError:
+    remedy = "64-bit integers end there; shorten the longest half-life"
+    return bad_parameter(name, value, "smaller for half-lives so long", remedy)
 
 
 def require_delta(value: float) -> float:

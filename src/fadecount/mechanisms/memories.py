@@ -298,7 +298,8 @@ class Memories:
             (grown, reach + 2.0 * grown),
         ):  # the largest error with error <= floors + ... + share * error, if there is one
             left = 1.0 - read_error * share
-            closed = (floors + read_error * unit * size * (1.0 + more)) / np.maximum(left, 1e-300)
+            errors = floors + read_error * unit * size * (1.0 + more)
+            closed = errors / np.where(left > 0.0, left, 1.0)
             error = np.where(left > 0.0, np.minimum(error, closed * _SAFE), error)
         added: Reals = 2.0 * error / unit * np.sqrt(np.asarray(age, dtype=np.float64) + 1.0) * _SAFE
         return added
