@@ -36,6 +36,23 @@ def test_import_brings_in_nothing_heavy() -> None:
     assert found.strip() == "[]"
 
 
+RUN = ["run", "visits.csv", "--tick", "1h", "--time", "at", "--epsilon", "1", "--output", "out.csv"]
+
+
+@pytest.mark.parametrize(("words", "heavy"), [(["--help"], "numpy"), (RUN, "numpy.ma")])
+def test_a_command_imports_only_what_it_needs(words: list[str], heavy: str, tmp_path: Path) -> None:
+    (tmp_path / "visits.csv").write_text("at\n2026-03-01T10:00\n2026-03-01T12:00\n")
+    code = (
+        "import sys; from fadecount.cli.main import main\n"
+        f"try: main({words})\n"
+        f"finally: print({heavy!r} in sys.modules)"
+    )
+    shown = subprocess.run(
+        [sys.executable, "-c", code], cwd=tmp_path, capture_output=True, text=True, check=True
+    ).stdout
+    assert shown.endswith("False\n")
+
+
 def test_planning_waits_until_it_is_asked_for() -> None:
     code = (
         "import sys, fadecount; before = 'fadecount.planning' in sys.modules; fadecount.design;"

@@ -29,7 +29,6 @@ from fadecount.cli._options import (
     tick_seconds_from,
 )
 from fadecount.cli._output import age_name, json_text, lines_of, shown_ages
-from fadecount.mechanisms import read_discovery, read_planned_unit
 from fadecount.rounding import rounded_up, shown_loss
 
 
@@ -45,6 +44,8 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 
 def run(arguments: argparse.Namespace) -> int:
+    from fadecount.mechanisms import read_discovery, read_planned_unit
+
     tick = tick_seconds_from(arguments)
     mechanism = mechanism_from(arguments, tick_seconds=tick)
     oldest = min(default_horizon(tick), mechanism.last_step or default_horizon(tick))

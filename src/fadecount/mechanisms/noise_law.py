@@ -156,7 +156,7 @@ def _quantiles(laws: list[Law], beta: float) -> Numbers:
     units = weights * grids[:, None]
     units = np.where(smooth[:, None], units, np.rint(units))
     reached = np.zeros(len(laws))
-    for size in np.unique(sizes).astype(np.int64).tolist():
+    for size in set(sizes.astype(np.int64).tolist()):
         alike = np.flatnonzero(sizes == size)
         for part in np.array_split(alike, -(-len(alike) * min(size, _LARGEST_GRID) // _ROOM)):
             reached[part] = _inverted(units[part], scales[part], counts[part], beta, size)

@@ -642,7 +642,7 @@ class Published:
         begins, ends = (
             np.where(each > 0, each + delay, 0) for each in (slots.begins, slots.reached)
         )
-        wanted = np.unique(np.concatenate([begins[begins > 0], ends[ends > 0]]))
+        wanted = np.sort(np.concatenate([begins[begins > 0], ends[ends > 0]]))
         parts = np.split(wanted, np.flatnonzero(np.diff(wanted) > _GAP) + 1)
         spans = [(int(part[0]) - 1, int(part[-1])) for part in parts if len(part)]
         steps, totals, widths = self._read(0, 0, spans)
