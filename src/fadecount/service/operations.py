@@ -13,7 +13,15 @@ from __future__ import annotations
 from functools import cache
 from importlib.resources import files
 
-from fadecount.service.http import Answer, Request, Tagged, not_found, plain_answer, unavailable
+from fadecount.service.http import (
+    EMBEDDED_HEADERS,
+    Answer,
+    Request,
+    Tagged,
+    not_found,
+    plain_answer,
+    unavailable,
+)
 from fadecount.service.read_routes import ReadContext
 
 STATES = ("running", "clock ahead", "clock behind", "refused", "ended")
@@ -25,6 +33,9 @@ _METRICS = {
     "ticks_closed_total": ("counter", "releases by this process; several at once count once"),
     "streams": ("gauge", "streams that this process leads, or would lead if they were in order"),
 }
+SCRIPT_SECONDS = 86_400
+"""For how long browsers keep the script that reports visits."""
+
 _TYPES = {
     "html": "text/html; charset=utf-8",
     "css": "text/css; charset=utf-8",
@@ -58,6 +69,12 @@ async def get_file(context: ReadContext, request: Request) -> Answer:
     if request.name not in context.files:
         raise not_found()
     return context.files[request.name].answer(request, public=True)
+
+
+async def get_script(context: ReadContext, request: Request) -> Answer:
+    """The script that a page loads to report its visits."""
+    script, seconds = context.files["fadecount.js"], SCRIPT_SECONDS
+    return script.answer(request, public=True, seconds=seconds, security=EMBEDDED_HEADERS)
 
 
 async def get_openapi(context: ReadContext, request: Request) -> Answer:

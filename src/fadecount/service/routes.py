@@ -95,6 +95,7 @@ READING = (
     Route("GET", "/healthz", operations.get_health, TEXT, None, query=None),
     Route("GET", "/readyz", operations.get_readiness, TEXT, None, query=None),
     Route("GET", "/v1/openapi.json", operations.get_openapi, JSON, None, query=None),
+    Route("GET", "/fadecount.js", operations.get_script, "text/javascript", None, query=None),
 )
 WRITING = (
     Route("POST", "/v1/streams", write.create_stream, answers.Done, ADMIN, some_stream=True,
@@ -108,7 +109,6 @@ VISITS = (
     Route("POST", "/api/event", website.post_visit, TEXT, None, query=None, body=parsing.Visit,
           statuses=(202,)),
     Route("OPTIONS", "/api/event", website.allow_visit, TEXT, None, query=None, statuses=(204,)),
-    Route("GET", "/fadecount.js", website.get_script, "text/javascript", None, query=None),
 )
 PAGES = (
     Route("GET", "/", operations.get_page, HTML, None, query=None),

@@ -78,22 +78,14 @@ class Service:
             trouble=self.trouble,
         )
         self._websites = settings.websites or Websites()
-        self.visiting = VisitContext(
-            websites=self._websites,
-            writer=self.writer,
-            script=self.reading.files["fadecount.js"],
-        )
+        visiting = VisitContext(websites=self._websites, writer=self.writer)
         tables = (
             (READING + PAGES, self.reading),
             (WRITING, self.writer),
-            (VISITS, self.visiting),
+            (VISITS, visiting),
         )
         application = Application(
-            [
-                (route, each)
-                for table, each in (*tables, (VISITS, self.visiting))
-                for route in table
-            ],
+            [(route, each) for table, each in tables for route in table],
             self.access,
             hosts=settings.hosts,
             body_bytes=settings.limits.body_bytes,

@@ -24,7 +24,6 @@ from fadecount.service.http import (
     Answer,
     Problem,
     Request,
-    Tagged,
 )
 from fadecount.service.parsing import ONLY_KEY, SentEvents, Visit
 from fadecount.service.writer import Leader, Writer
@@ -35,9 +34,6 @@ from fadecount.streams.ticks import DAY
 
 LARGEST_VISIT = 4096
 """Bytes of the body of a visit."""
-
-SCRIPT_SECONDS = 86_400
-"""For how long browsers keep the script."""
 
 PAGEVIEW = "pageview"
 
@@ -207,7 +203,6 @@ class VisitContext:
 
     websites: Websites
     writer: Writer
-    script: Tagged
 
     def count(self, domain: str, page: str | None, visitor: str) -> None:
         """Queue a visit for the streams of a website. Nobody is told what comes of it."""
@@ -244,13 +239,6 @@ async def post_visit(context: VisitContext, request: Request) -> Answer:
 async def allow_visit(_context: VisitContext, _request: Request) -> Answer:
     """Browsers ask whether a page may report visits."""
     return PREFLIGHT
-
-
-async def get_script(context: VisitContext, request: Request) -> Answer:
-    """The script that a page loads to report its visits."""
-    return context.script.answer(
-        request, public=True, seconds=SCRIPT_SECONDS, security=EMBEDDED_HEADERS
-    )
 
 
 def _host(url: str) -> str | None:
