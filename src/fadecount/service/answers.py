@@ -4,7 +4,7 @@ describes."""
 from __future__ import annotations
 
 import json
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from functools import lru_cache
 from typing import Any
 
@@ -234,8 +234,7 @@ def stream_info(
     ended = horizon is not None and status.published_steps >= horizon
     due = None if ended else ticks.start_seconds(last + 2)
     is_published = status.published_steps > 0
-    # the number of steps matters only beside other histories
-    loss = status.loss if status.forks else replace(status.loss, steps=0)
+    loss = status.loss
     return StreamInfo(
         name=description.name,
         state="ended" if ended else state,
@@ -275,7 +274,7 @@ def _levels(status: Status, loss: StreamLoss, with_next: bool) -> tuple[LevelInf
                     status=level.status(number),
                     lag_seconds=stage.lag * seconds,
                     age_seconds=(stage.lag + span) * seconds,
-                    loss=_loss_at(loss, stage.lag + span),
+                    loss=loss.at_age(stage.lag + span).epsilon,
                     next=_next_figure(status, calendar, at, stage.lag) if calendar else None,
                 )
                 for number, stage in enumerate(level.stages)
@@ -283,12 +282,6 @@ def _levels(status: Status, loss: StreamLoss, with_next: bool) -> tuple[LevelInf
         )
         for at, (per, level) in enumerate(zip(description.levels, mechanism.levels, strict=True))
     )
-
-
-@lru_cache(maxsize=4096)
-def _loss_at(loss: StreamLoss, age: int) -> float:
-    """The loss at an age; a list of streams asks for the same ones again and again."""
-    return loss.at_age(age).epsilon
 
 
 def _hidden(hidden: HiddenKeys | None) -> dict[str, Any] | None:
