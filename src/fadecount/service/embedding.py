@@ -11,10 +11,9 @@ from zoneinfo import ZoneInfo
 import numpy as np
 
 from fadecount.durations import parse_duration
-from fadecount.errors import ParameterError
 from fadecount.service.answers import Badge, TopKey, TopList
-from fadecount.service.http import CSV, Tagged, not_found, refusing, tagged_json
-from fadecount.service.read_routes import ReadRequest, slot_length, slot_lengths
+from fadecount.service.http import CSV, Tagged, not_found, tagged_json
+from fadecount.service.read_routes import ReadRequest, slot_length
 from fadecount.service.reader_pool import PublicStream
 from fadecount.streams.export import (
     TIMES,
@@ -159,8 +158,7 @@ def _last_slots(request: ReadRequest, most: int) -> tuple[str, Figures, int]:
         return per, no_figures(len(stream.keys)), at
     end = published.first_tick + published.steps
     begin = stream.ticks.start_seconds(end) - (most + 2) * parse_duration(per)
-    with refusing("bad_query", slot_lengths(stream), (ParameterError,)):
-        figures = published.figures(per, since=max(stream.first_tick, stream.ticks.at(begin)))
+    figures = published.figures(per, since=max(stream.first_tick, stream.ticks.at(begin)))
     whole = np.flatnonzero(~figures.partial & figures.known.any(axis=1))
     return per, figures.chosen(whole[-most:]), at
 
@@ -191,8 +189,7 @@ def _last_slot(stream: PublicStream, published: Published, per: str) -> tuple[in
     first = max(published.first_tick, ticks.at(begin))
     if last < first:
         return None
-    with refusing("bad_query", "per must be made of whole ticks", (ParameterError,)):
-        edges, at, _ = window_ticks(ticks, WindowCalendar(per=per, zone=ticks.zone), first, last)
+    edges, at, _ = window_ticks(ticks, WindowCalendar(per=per, zone=ticks.zone), first, last)
     whole = np.flatnonzero(edges[1:] <= ticks.start_seconds(last + 1))
     return (int(at[whole[-1]]), int(at[whole[-1] + 1])) if len(whole) else None
 

@@ -115,17 +115,19 @@ def from_published(
     make: Callable[[ReadRequest], Tagged], *, embedded: bool = False
 ) -> Callable[[ReadContext, Request], Awaitable[Answer]]:
     """A handler of questions about published figures: the answer may be kept until the next
-    publication. What is ``embedded`` may be shown by other websites."""
+    publication. What is ``embedded`` may be shown by other websites. Slots that the stream cannot
+    have are refused."""
 
     @wraps(make)
     async def handler(context: ReadContext, request: Request) -> Answer:
         stream = await context.pool.stream(request.name)
         query, as_csv = request.query, _wants_csv(request.headers.get("accept", ""))
-        tagged = await context.pool.read(
-            stream,
-            (make.__name__, as_csv, query),
-            lambda reader: make(ReadRequest(stream, query, as_csv, reader)),
-        )
+
+        def read(reader: Reader) -> Tagged:
+            with refusing("bad_query", slot_lengths(stream), (ParameterError,)):
+                return make(ReadRequest(stream, query, as_csv, reader))
+
+        tagged = await context.pool.read(stream, (make.__name__, as_csv, query), read)
         # until the open tick is over; a second less, so that nobody who hears of the change has an
         # answer from before
         due = context.clock.until(stream.ticks.start_seconds(stream.last_tick + 2))
@@ -240,15 +242,18 @@ def get_total(request: ReadRequest) -> Tagged:
 
 def get_so_far(request: ReadRequest) -> Tagged:
     """The slot that is not over: so far today, for a day; JSON or CSV."""
-    return _page(request, slot_length(request.stream, request.query.per), _so_far)
+
+    def so_far(_: ReadRequest, choice: Choice) -> Part:
+        return choice.published.so_far(choice.per, as_of=choice.as_of), slice(None), None
+
+    return _page(request, slot_length(request.stream, request.query.per), so_far)
 
 
 def _page(request: ReadRequest, per: str, read: Callable[[ReadRequest, Choice], Part]) -> Tagged:
     """What was asked for, with what one must know of it."""
     stream, query = request.stream, request.query
     description, zone = stream.status.description, stream.ticks.zone
-    with refusing("bad_query", slot_lengths(stream), (ParameterError,)):
-        require_sum(description, per)
+    require_sum(description, per)
     as_of, positions = _vintage(stream, query.as_of), _positions(stream, query)
     published = request.published.together() if query.together else request.published
     figures, part, following = no_figures(len(published.keys)), slice(0), None
@@ -289,27 +294,24 @@ def _figures(request: ReadRequest, choice: Choice) -> Part:
         end = min(end, _first_from(stream, query.until, "until"))
     width = max(1, len(choice.positions))
     most = max(1, min(query.limit // width + 2, MOST_CELLS // len(stream.keys)))
+    begin = published.first_tick if first is None else first
     if choice.per == TOTAL:
         if first is not None:
             stream.require_kept(first)
-        first = max(stream.first_tick, published.first_tick if first is None else first)
-        pieces = published.running(since=first, until=min(end, first + most), as_of=as_of)
+        begin = max(stream.first_tick, begin)
+        pieces = published.running(since=begin, until=min(end, begin + most), as_of=as_of)
         figures = Figures.joined([no_figures(1 if query.together else len(stream.keys)), *pieces])
-        begins = list(range(first, first + len(figures) + 1))
     else:
-        with refusing("bad_query", slot_lengths(stream), (ParameterError,)):
-            figures = published.figures(choice.per, since=first, until=end, as_of=as_of, most=most)
-        begin = published.first_tick if first is None else first
-        begins = [begin, *(stream.ticks.at(end) for end in figures.ends.tolist())]
+        figures = published.figures(choice.per, since=first, until=end, as_of=as_of, most=most)
     places = np.flatnonzero(figures.known[:, choice.positions].ravel())
     skipped = int(np.searchsorted(places, skip))
-    following = None
-    if len(places) - skipped > query.limit:
-        slot, column = divmod(int(places[skipped + query.limit]), width)
-        following = f"{begins[slot]}.{column}"
-    elif len(figures) == most and begins[-1] < end:
-        following = f"{begins[-1]}.0"
-    return figures, slice(skipped, skipped + query.limit), following
+    page = slice(skipped, skipped + query.limit)
+    if len(places) <= page.stop and len(figures) < most:
+        return figures, page, None
+    slot, column = divmod(int(places[page.stop]), width) if len(places) > page.stop else (most, 0)
+    is_counted = choice.per == TOTAL or not slot
+    tick = begin + slot if is_counted else stream.ticks.at(int(figures.ends[slot - 1]))
+    return figures, page, f"{tick}.{column}" if tick < end else None
 
 
 def _total(request: ReadRequest, choice: Choice) -> Part:
@@ -325,11 +327,6 @@ def _total(request: ReadRequest, choice: Choice) -> Part:
     detail = f"at must be {began} or later, where the stream began"
     with refusing("bad_query", detail, (ParameterError,)):
         return published.totals(ticks, as_of=choice.as_of), slice(None), None
-
-
-def _so_far(request: ReadRequest, choice: Choice) -> Part:
-    with refusing("bad_query", slot_lengths(request.stream), (ParameterError,)):
-        return choice.published.so_far(choice.per, as_of=choice.as_of), slice(None), None
 
 
 def _positions(stream: PublicStream, query: FigureQuery) -> Sequence[int]:
@@ -378,10 +375,9 @@ def slot_length(stream: PublicStream, requested: str | None, *, totals: bool = F
         if requested:
             raise bad_request("bad_query", slot_lengths(stream))
         return "1d"
-    with refusing("bad_query", slot_lengths(stream)):
-        WindowCalendar(per=per, zone=stream.ticks.zone)
     if not stream.ticks.tick_seconds <= parse_duration(per) <= LONGEST_SLOT:
         raise bad_request("bad_query", slot_lengths(stream))
+    WindowCalendar(per=per, zone=stream.ticks.zone)  # or a ParameterError
     return per
 
 
