@@ -76,7 +76,7 @@ def test_small_answers_that_nobody_reads_do_not_add_up(tmp_path: Path) -> None:
         harness.close_tick()
         head = f"Host: localhost\r\nAuthorization: Bearer {harness.admin}\r\n\r\n"
         with asking(harness.port, harness.admin, path) as connection:
-            wait_for(lambda: bool(harness.connections))
+            wait_for(lambda: any(hasattr(each, "_request") for each in harness.connections))
             (kept,) = harness.connections
 
             def ready() -> bool:
