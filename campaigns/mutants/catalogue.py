@@ -682,7 +682,7 @@ MUTANTS = (
     Mutant(
         "the key of a day outlives it",
         "streams/stream.py",
-        "        destroy_block_keys(database, number, end)\n",
+        "        database.change(sql, (stream._status.id, end))\n",
         "        pass\n",
         ("tests/neighbours/test_days.py",),
     ),

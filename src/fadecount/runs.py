@@ -430,12 +430,12 @@ class MemoryStream:
 
     def _appearing(self, day: int, begin: int) -> list[tuple[int, FigureRows]]:
         """The figures of the hidden keys of a day that ends."""
-        hidden, ticks = self.description.hidden, self.description.ticks_of(day)
+        hidden = self.description.hidden
         if hidden is None:
             return []
         persons = hidden.sampled(self._hidden, unpredictable(32))
         self._hidden = {}
-        return drawn(hidden, day, range(max(begin, ticks.start), ticks.stop), persons)
+        return drawn(self.description, begin, day, persons)
 
 
 class StoredStream:

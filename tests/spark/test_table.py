@@ -19,7 +19,7 @@ import pytest
 import fadecount as fc
 from fadecount.errors import CheckpointError, ParameterError
 from fadecount.noise import KeyedNoise
-from fadecount.streams import Unit
+from fadecount.streams import Description, Ticks, Unit
 from fadecount.streams.discovery import HiddenKeys
 from fadecount.streams.embargo import drawn
 from tests.spark import oracle
@@ -246,6 +246,13 @@ def test_keys_appear_as_in_the_local_library(spark: Any, tmp_path: Path) -> None
         if key.isprintable():  # what can be no key uses up no cap
             brought[day][key] += unit.takes(caps[day], who, key if hidden_key else 0) * hidden_key
     identity, wanted = last_commit(tmp_path / "state"), {}
+    description = Description(
+        name="counts",
+        mechanism=EXACT,
+        ticks=Ticks(tick_seconds=HOUR),
+        unit=unit,
+        hidden=HiddenKeys(discovery=days),
+    )
     for day, persons in enumerate(brought):
         counts = dict(+persons)
         noise = KeyedNoise.derive(
@@ -256,8 +263,7 @@ def test_keys_appear_as_in_the_local_library(spark: Any, tmp_path: Path) -> None
             keys=list(counts),
         )
         first = START // HOUR + 24 * day
-        hidden, ticks = HiddenKeys(discovery=days), range(first, first + 24)
-        for _, shown in drawn(hidden, START // DAY + day, ticks, counts, noise):
+        for _, shown in drawn(description, first, START // DAY + day, counts, noise):
             public = HOUR * (first + 24 + days.stages[shown.stage][0])
             if public > START + 3 * DAY:
                 continue

@@ -429,7 +429,8 @@ def test_lone_keys_appear_as_often_as_delta_says() -> None:
     """And the exact chance is told from 2/3 and 3/2 of it; false alarms: below 1e-6."""
     discovery = fc.Discovery("1d", ((0, 1.0), (30, 3.0)), 0.01)
     lone = dict.fromkeys(map(str, range(200_000)), 1)
-    figures = [rows for _, rows in drawn(HiddenKeys(discovery=discovery), 0, range(24), lone)]
+    described = describe(discovery=discovery, most=len(lone))
+    figures = [rows for _, rows in drawn(described, 0, 0, lone)]
     for stage, each in enumerate(figures):
         chance = discovery.passing(stage)
         expected, room = len(lone) * chance, 5 * (len(lone) * chance) ** 0.5

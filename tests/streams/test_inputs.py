@@ -18,6 +18,7 @@ from numpy.typing import NDArray
 import fadecount as fc
 from fadecount.errors import ClockError, InputError, ParameterError
 from fadecount.streams import Batch, Description, Sealed, Store, Stream, Ticks, Unit, inputs
+from fadecount.streams import stream as stream_module
 from fadecount.streams.figures import Closed
 from fadecount.streams.inputs import ReadPosition, person_digest
 from fadecount.streams.stream import close_together
@@ -568,7 +569,7 @@ def test_old_batch_ids_are_dropped_in_short_steps_apart_from_the_closing(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """How long a tick takes to close must not depend on how many batches were sent a day ago."""
-    monkeypatch.setattr(inputs, "ROWS_AT_ONCE", 5)
+    monkeypatch.setattr(stream_module, "ROWS_AT_ONCE", 5)
     with SQLiteBackend(tmp_path).open() as store:
         stream = create(store, Unit())
         stream.add_many([Batch(counts={"a": 1}, id=f"old{number}") for number in range(12)])
@@ -594,7 +595,7 @@ def test_persons_of_a_closed_tick_are_dropped_in_short_steps_apart_from_the_clos
 ) -> None:
     """How long a tick takes to close must not depend on how many persons there were; and their caps
     begin anew at once."""
-    monkeypatch.setattr(inputs, "ROWS_AT_ONCE", 5)
+    monkeypatch.setattr(stream_module, "ROWS_AT_ONCE", 5)
     with backend.open() as store:
         stream = create(store)
         for number in range(12):

@@ -117,9 +117,8 @@ def _list(arguments: argparse.Namespace, reader: Reader) -> None:
         tick = format_duration(status.description.ticks.tick_seconds)
         print(f"{status.description.name}: {status.published_steps:,} ticks of {tick}, {until}")
     for name, steps, moment in reader.deleted():
-        day = "" if moment is None else f" on {datetime.fromtimestamp(moment, UTC).date()}"
-        after = "" if steps is None else f", after {steps:,} ticks"
-        print(f"{name}: deleted{day}{after}; its name stays taken")
+        day = datetime.fromtimestamp(moment, UTC).date()
+        print(f"{name}: deleted on {day}, after {steps:,} ticks; its name stays taken")
 
 
 def _show(arguments: argparse.Namespace, reader: Reader) -> None:

@@ -172,14 +172,12 @@ def _appearing(stream: Stream, commit: Commit, rows: pa.Table) -> Iterator[tuple
     """The figures of keys that appear by themselves: a row says how many persons brought a key on
     the day that begins at its position."""
     description, first, days = stream.description, stream.first_tick, rows["position"]
-    assert description.hidden is not None
     for start in pc.unique(days).sort().to_pylist():
         day = description.block_of(first + start)
-        ticks = range(first + start, description.ticks_of(day).stop)
         _, keys, persons = rows.filter(pc.equal(days, start)).to_pydict().values()
         brought, noise = dict(zip(keys, persons, strict=True)), stream.noise(commit.epoch, keys)
-        for public, shown in drawn(description.hidden, day, ticks, brought, noise):
-            starts, ends, publics = np.array([[start], [ticks.stop - first], [public - first]])
+        for public, shown in drawn(description, first, day, brought, noise):
+            starts, ends, publics = np.array([[first + start], [shown.end_tick], [public]]) - first
             made = Made(DISCOVERED, shown.stage, starts, ends, publics, shown.values)
             yield made, list(shown.keys)
 

@@ -33,6 +33,7 @@ from fadecount.streams.ticks import DAY, Ticks
 if TYPE_CHECKING:
     from fadecount.streams.calendar import BlockCalendar
     from fadecount.streams.database import Database
+    from fadecount.streams.description import Description
     from fadecount.streams.seal import Seal
     from fadecount.streams.status import Status
 
@@ -142,12 +143,19 @@ def size_class(body: bytes) -> int:
 # Hidden keys
 # ------------------------------------------------------------------------------------------------
 def drawn(
-    hidden: HiddenKeys, day: int, ticks: range, persons: Counts, source: NoiseSource | None = None
+    description: Description,
+    first_tick: int,
+    day: int,
+    persons: Counts,
+    source: NoiseSource | None = None,
 ) -> list[Dated]:
-    """The figures of a day at each stage, from how many persons brought each key. Each key has
-    noises of its own, drawn here and once; nothing is left of a key that no stage shows."""
+    """The figures of a day of a stream at each stage, from how many persons brought each key. Each
+    key has noises of its own, drawn here and once; nothing is left of a key that no stage shows."""
+    hidden, ticks = description.hidden, description.ticks_of(day)
+    assert hidden is not None
     if len(persons) > hidden.most:
         raise full(hidden)
+    begin = max(first_tick, ticks.start)
     keys, counts = list(persons), _numbers(persons)
     discovery = hidden.discovery
     chain = Chain(DISCOVERED, discovery.scales)
@@ -160,7 +168,7 @@ def drawn(
     for stage, each in enumerate(values):
         some = order[first[order] <= stage]
         names = [keys[at] for at in some.tolist()]
-        rows = FigureRows(DISCOVERED, stage, ticks.start, ticks.stop, each[np.newaxis, some], names)
+        rows = FigureRows(DISCOVERED, stage, begin, ticks.stop, each[np.newaxis, some], names)
         dated.append((hidden.public_tick(stage, ticks.stop), rows))
     return dated
 

@@ -32,13 +32,6 @@ from fadecount.streams.seal import Seal
 from fadecount.streams.status import Status, read_keys
 
 LARGEST_COUNT = 1 << 40
-REMEMBERED_SECONDS = 86400
-"""How long a batch id is remembered: at least this long in ticks of the stream, and never less than
-two ticks."""
-
-ROWS_AT_ONCE = 1000
-"""Batch ids, or persons of closed ticks, that are dropped in one transaction."""
-
 FOLD_BYTES = 1 << 16
 """Accepted rows are added up into one when they are larger than this, and larger than that one."""
 
@@ -236,8 +229,11 @@ class Intake:
 
     @property
     def persons_noted(self) -> int:
-        """A number that changes whenever more of any person is accepted for the open tick."""
-        return persons_noted(self._database, self._id, self._open_block())
+        """A number that grows whenever more of any person is accepted for the open tick or day; 0
+        if nothing was."""
+        sql = "SELECT COALESCE(SUM(events), 0) FROM persons WHERE stream = ? AND person >= ?"
+        ((noted,),) = self._database.query(sql, (self._id, noted_as(self._open_block())))
+        return int(noted)
 
     def _open_block(self) -> int:
         """The open tick, or its day."""
@@ -619,57 +615,10 @@ def _taken(
         yield stream, keys, counts
 
 
-def persons_noted(database: Database, stream: int, block: int) -> int:
-    """A number that grows whenever more of any person is accepted for the open tick or day; 0 if
-    nothing was."""
-    sql = "SELECT COALESCE(SUM(events), 0) FROM persons WHERE stream = ? AND person >= ?"
-    ((noted,),) = database.query(sql, (stream, noted_as(block)))
-    return int(noted)
-
-
-def destroy_block_keys(database: Database, stream: int, block: int) -> None:
-    """Destroy the keys of the days before ``block``: what was noted under them is about nobody."""
-    database.change("DELETE FROM block_keys WHERE stream = ? AND block < ?", (stream, block))
-
-
 def noted_as(block: int) -> bytes:
     """What ``person`` begins with in a row of ``persons`` that was noted in a tick or day; in their
     order."""
     return (block + (1 << 63)).to_bytes(8, "big")
-
-
-def leaves_old_rows(description: Description, ticks: range) -> bool:
-    """Whether there may be something for :func:`drop_old_rows` after these ticks were closed.
-    Batch ids are dropped from time to time."""
-    pace = max(1, _remembered_ticks(description) // 16)
-    return description.unit.of == "person" or (ticks.stop - 1) // pace != (ticks.start - 1) // pace
-
-
-def drop_old_rows(database: Database, status: Status) -> bool:
-    """Drop some of what is not needed since ticks are closed: what persons had in them, and ids of
-    batches that were remembered for long enough; whether there may be more.
-
-    Nothing depends on these rows: the tick or day is part of the name under which a person is
-    noted. Apart from the transactions that close ticks: how long those take must not depend on how
-    many persons there were, or batches.
-    """
-    described, last = status.description, status.last_tick
-    block = noted_as(described.block_of(last + 1))
-    for table, name, column, before in (
-        ("persons", "person", "person", block),
-        ("seen", "batch", "tick", last - _remembered_ticks(described)),
-    ):
-        sql = (
-            f"DELETE FROM {table} WHERE stream = ? AND {name} IN (SELECT {name} FROM {table}"  # noqa: S608
-            f" WHERE stream = ? AND {column} < ? ORDER BY {column} LIMIT ?)"
-        )
-        if database.change(sql, (status.id, status.id, before, ROWS_AT_ONCE)) == ROWS_AT_ONCE:
-            return True
-    return False
-
-
-def _remembered_ticks(description: Description) -> int:
-    return max(2, -(-REMEMBERED_SECONDS // description.ticks.tick_seconds))
 
 
 def new_secret(seal: Seal, uid: str) -> bytes:

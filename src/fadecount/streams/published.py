@@ -481,8 +481,6 @@ class Published:
 
     def _earliest(self) -> int:
         """The first step as of which nothing is missing that was public then."""
-        if not self.kept:
-            return 0
         return earliest_step(self.description.mechanism, self.first_tick, self.kept)
 
     def _nominal(self, per: str) -> int:

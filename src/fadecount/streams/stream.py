@@ -35,15 +35,7 @@ from fadecount.streams.embargo import (
 )
 from fadecount.streams.fence import Fence, publish, recover
 from fadecount.streams.figures import CELLS, Closed, FigureRows, write_figures
-from fadecount.streams.inputs import (
-    Intake,
-    Noted,
-    destroy_block_keys,
-    drop_old_rows,
-    leaves_old_rows,
-    persons_noted,
-    take_inputs,
-)
+from fadecount.streams.inputs import Intake, Noted, noted_as, take_inputs
 from fadecount.streams.seal import Seal
 from fadecount.streams.state import StoredState, lacks_noise, write_state
 from fadecount.streams.status import Status, lock_streams, write_keys, write_statuses
@@ -51,6 +43,13 @@ from fadecount.streams.ticks import ClockState, read_clock
 
 LARGEST_GAP = 50_000_000
 """The most empty ticks that are closed in one call; a wider gap is treated as a wrong clock."""
+
+REMEMBERED_SECONDS = 86400
+"""How long a batch id is remembered: at least this long in ticks of the stream, and never less than
+two ticks."""
+
+ROWS_AT_ONCE = 1000
+"""Batch ids, or persons of closed ticks, that are dropped in one transaction."""
 
 
 @dataclass(slots=True, kw_only=True)
@@ -85,9 +84,11 @@ class Stream(Intake):
 
     @property
     def status(self) -> Status:
-        """Where the stream is in time."""
-        self._recover()
-        return self._status
+        """Where the stream is in time; after an error, as the store says."""
+        with self._guard:
+            if self._loaded is None:
+                self._load()
+            return self._status
 
     @property
     def keys(self) -> tuple[str, ...]:
@@ -215,14 +216,37 @@ class Stream(Intake):
         return outcome
 
     def leaves_old_rows(self, closed: Closed) -> bool:
-        """Whether there may be something for :meth:`drop_old_rows`, after these ticks were
-        closed."""
-        return leaves_old_rows(self.description, range(closed.first_tick, closed.last_tick + 1))
+        """Whether there may be something for :meth:`drop_old_rows` after these ticks were closed.
+        Batch ids are dropped from time to time."""
+        pace = max(1, self._remembered_ticks // 16)
+        passes = closed.last_tick // pace != (closed.first_tick - 1) // pace
+        return self.description.unit.of == "person" or passes
 
     def drop_old_rows(self) -> bool:
-        """Drop some of what is not needed since ticks are closed: persons, and ids of old batches.
-        Whether there may be more."""
-        return drop_old_rows(self._context.database, self._status)
+        """Drop some of what is not needed since ticks are closed: what persons had in them, and ids
+        of batches that were remembered for long enough; whether there may be more.
+
+        Nothing depends on these rows: the tick or day is part of the name under which a person is
+        noted. Apart from the transactions that close ticks: how long those take must not depend on
+        how many persons there were, or batches.
+        """
+        stream, last = self._status.id, self._status.last_tick
+        for table, name, column, before in (
+            ("persons", "person", "person", noted_as(self.description.block_of(last + 1))),
+            ("seen", "batch", "tick", last - self._remembered_ticks),
+        ):
+            sql = (
+                f"DELETE FROM {table} WHERE stream = ? AND {name} IN (SELECT {name} FROM {table}"  # noqa: S608
+                f" WHERE stream = ? AND {column} < ? ORDER BY {column} LIMIT ?)"
+            )
+            values = (stream, stream, before, ROWS_AT_ONCE)
+            if self._context.database.change(sql, values) == ROWS_AT_ONCE:
+                return True
+        return False
+
+    @property
+    def _remembered_ticks(self) -> int:
+        return max(2, -(-REMEMBERED_SECONDS // self.description.ticks.tick_seconds))
 
     def _after(self, first: int, count: int) -> Status:
         """The status once the ticks from ``first`` on are closed, without its digest."""
@@ -253,12 +277,6 @@ class Stream(Intake):
             yield machine, state
             if self._loaded is None:
                 self._loaded = machine, state
-
-    def _recover(self) -> None:
-        """After an error, read the status from the store again before using it."""
-        with self._guard:
-            if self._loaded is None:
-                self._load()
 
     def _load(self) -> tuple[Machine, StoredState]:
         context = self._context
@@ -402,14 +420,15 @@ def _check_persons(database: Database, closing: _Closing) -> None:
     first, end = (
         described.block_of(tick) for tick in (closing.first, closing.first + len(closing.rows))
     )
-    noted, number = closing.noted, stream._status.id
-    if noted is not None and noted != persons_noted(database, number, first):
+    if closing.noted is not None and closing.noted != stream.persons_noted:
         raise InputError(
             "source must be alone while it feeds this tick, but other events of persons"
             " arrived; run it again"
         )
     if described.unit.per != "tick" and first != end:
-        destroy_block_keys(database, number, end)
+        # what was noted under them is about nobody
+        sql = "DELETE FROM block_keys WHERE stream = ? AND block < ?"
+        database.change(sql, (stream._status.id, end))
     elif closing.persons:
         stream.note_persons(end, closing.persons)
 
@@ -439,8 +458,8 @@ def _figures(
 def _key_figures(context: Context, closing: _Closing, after: Status) -> list[Dated]:
     """The figures of hidden keys of the days that end with some ticks, each with the end of the
     tick with which it becomes public. The keys of a day that stays open are stored."""
-    description, hidden = after.description, after.description.hidden
-    if hidden is None:
+    description = after.description
+    if description.hidden is None:
         return []
     first, end = (description.block_of(tick) for tick in (closing.first, after.last_tick + 1))
     if first == end:
@@ -451,9 +470,8 @@ def _key_figures(context: Context, closing: _Closing, after: Status) -> list[Dat
     add_counts(taken.setdefault(first, {}), closing.hidden.items())
     figures = []
     for day in range(first, end):
-        ticks = description.ticks_of(day)
-        ticks = range(max(ticks.start, after.first_tick), ticks.stop)
-        figures += drawn(hidden, day, ticks, taken.get(day, {}), context.noise)
+        persons = taken.get(day, {})
+        figures += drawn(description, after.first_tick, day, persons, context.noise)
     context.checkpoint("keys drawn")
     return figures
 
