@@ -259,6 +259,16 @@ def test_amounts_of_a_pipe_add_up_and_each_is_held_to_the_largest(
     assert (made.report.rows_skipped, made.report.rows_cut) == (0, 2)
 
 
+def test_no_sum_of_amounts_of_a_pipe_is_too_large(store: Store) -> None:
+    """One event more must not end the run: that would show that it was there."""
+    lines, changes = (
+        [(NOON + 1, '{"n": 2147483648}\n')] * 600,
+        {"amount": "n", "max_amount": 1 << 31},
+    )
+    piped(lines, store, changes={"time": None, **changes}, finish=True)
+    assert values(store) == [[pytest.approx(600 << 31, rel=1e-3)]]
+
+
 @pytest.mark.parametrize("early", [NOON - 3600, NOON + 30, NOON + 80, NOON + 10**6])
 def test_one_row_moves_no_other_into_another_tick(store: Store, early: int) -> None:
     others = [(NOON + at, line(NOON + at)) for at in range(10, 130)]

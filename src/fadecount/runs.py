@@ -57,7 +57,7 @@ from fadecount.streams.published import Published
 if TYPE_CHECKING:
     from fadecount.sources.files import Frame, Source
     from fadecount.streams import Reader, Store, Stream, Ticks
-    from fadecount.streams.inputs import Noted
+    from fadecount.streams.inputs import Key, Noted
     from fadecount.streams.status import Status
 
 CELLS = 1 << 17
@@ -487,15 +487,15 @@ class StoredStream:
     def add(self, rows: Sequence[LiveRow], source: str, position: bytes) -> int:
         """Count rows in the open tick, together with how far their source has been read. Return
         how many count: the others are beyond the cap of their person."""
-        from fadecount.streams.inputs import Batch, ReadPosition
+        from fadecount.streams.inputs import Events, ReadPosition
 
-        where, unit = ReadPosition(source=source, body=position), self.description.unit
-        if unit.of == "event":
-            sums: dict[str, int] = {}
+        where = ReadPosition(source=source, body=position)
+        if self.description.unit.of == "event":
+            sums: dict[Key, int] = {}
             for _, key, amount, _ in rows:
-                assert isinstance(key, int)  # hidden keys need persons
-                sums[self.keys[key]] = sums.get(self.keys[key], 0) + amount
-            self._stream.add_many([Batch(counts=sums, largest_amount=unit.amount)], position=where)
+                sums[key] = sums.get(key, 0) + amount
+            events = Events(list(sums), [1] * len(sums), list(sums.values()), [])
+            self._stream.accept([events], position=where)
             return len(rows)
         amounts = np.array([row[2] for row in rows], dtype=np.int64)
         keys, persons = [row[1] for row in rows], [row[3] for row in rows]

@@ -161,11 +161,15 @@ class Intake:
         When it raises an ``InputError``, none was counted; after a ``StoreError``, repeating them
         under the same ids counts each once.
         """
-        return self._accepted([self.checked(batch) for batch in batches], at, position).fresh
+        return self.accept([self.checked(batch) for batch in batches], at, position).fresh
 
-    def _accepted(
-        self, events: Sequence[Events], at: float | None, position: ReadPosition | None
+    def accept(
+        self,
+        events: Sequence[Events],
+        at: float | None = None,
+        position: ReadPosition | None = None,
     ) -> Accepted:
+        """:meth:`add_many` for events that are checked already. Sums of theirs have no bound."""
         not_before = None if at is None else self._description.ticks.at(at)
         (outcome,) = accept_together([Acceptance(self, events, not_before, position)])
         if isinstance(outcome, FadecountError):
@@ -205,7 +209,7 @@ class Intake:
         amounts = np.minimum(amounts, self._description.unit.amount)
         hashes = [] if persons is None else self._hashes(persons)
         events = Events(keys, [1] * len(keys), amounts.tolist(), hashes)
-        return self._accepted([events], at, position).counted
+        return self.accept([events], at, position).counted
 
     def _may_hide(self, key: object) -> bool:
         return self._description.hidden is not None and can_be_key(key)
