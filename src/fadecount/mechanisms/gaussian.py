@@ -49,7 +49,7 @@ from fadecount.mechanisms.schedule import Schedule, Steps
 SMALLEST_SIGMA, LARGEST_SIGMA = 0.5, 2.0**32
 SMALLEST_DELTA = 1e-300
 _UP = 1.0 + 1e-12
-_AGES = np.unique(np.append(0, np.exp2(np.arange(30 * 256 + 1) / 256)).astype(np.int64))
+_AGES = np.array(sorted({0, *np.exp2(np.arange(30 * 256 + 1) / 256).astype(int).tolist()}))
 """Ages up to 2**30: the first 200, then each at most half a percent above the one before."""
 
 
