@@ -298,11 +298,7 @@ class Mechanism(ABC):
     def to_json(self) -> str:
         """The mechanism as one line of versioned JSON that :meth:`from_json` reads back, equal to
         the last bit."""
-        fields = self._to_fields()
-        if self.planned_tick_seconds is None:
-            fields.pop("planned_tick_seconds", None)
-        head = {"fadecount": "mechanism", "version": JSON_VERSION, "kind": self.kind}
-        return json.dumps({**head, **fields}, allow_nan=False)
+        return json_line("mechanism", self, kind=self.kind)
 
     @staticmethod
     def from_json(text: str | bytes) -> Mechanism:
@@ -322,10 +318,6 @@ class Mechanism(ABC):
             raise ParameterError(
                 f"mechanism JSON must fit kind {kind!r}; write it with to_json()"
             ) from error
-
-    def _to_fields(self) -> dict[str, Any]:
-        assert dataclasses.is_dataclass(self)
-        return {each.name: _plain(getattr(self, each.name)) for each in dataclasses.fields(self)}
 
     @classmethod
     def _from_fields(cls, fields: dict[str, Any]) -> Mechanism:
@@ -452,6 +444,13 @@ def require_window(start: int, end: int) -> tuple[int, int]:
     return first, require_integer("end", end, minimum=first + 1, maximum=LONGEST, remedy=remedy)
 
 
+def json_line(what: str, description: Any, **head: str) -> str:
+    """A frozen description as one line of versioned JSON: its parameters, but for those that are
+    None."""
+    named = {"fadecount": what, "version": JSON_VERSION, **head}
+    return json.dumps(named | _plain(description), allow_nan=False)
+
+
 def json_fields(text: str | bytes, what: str) -> dict[str, Any]:
     """The fields of versioned JSON, without its head; refused if it is about something else, or
     from a newer version."""
@@ -484,6 +483,11 @@ def _fits(schedule: Schedule, whole: Schedule, divisor: int) -> bool:
 
 
 def _plain(value: Any) -> Any:
+    if dataclasses.is_dataclass(value):
+        given = {
+            each.name: getattr(value, each.name) for each in dataclasses.fields(value) if each.init
+        }
+        return {name: _plain(each) for name, each in given.items() if each is not None}
     if isinstance(value, tuple):
         return [_plain(each) for each in value]
     return "inf" if isinstance(value, float) and math.isinf(value) else value
