@@ -364,7 +364,7 @@ class TestText:
 
     def test_it_has_no_schedule_of_one_running_total(self) -> None:
         with pytest.raises(ParameterError, match="mechanism must publish one running total"):
-            assert FIRST.schedule
+            assert FIRST.noise
 
 
 LEVEL: Any = fc.Level

@@ -44,7 +44,7 @@ class MemoryPath:
         self._memories, self._source = memories, source
         self._law = _law_of(memories.deviation)
         self.shown = 0
-        self.tails: list[Rows] = [np.zeros(width, dtype=np.int64)] * memories.rows
+        self.tails: list[Rows] = [np.zeros(width, dtype=np.int64)] * memories.rows()
 
     def add_to(self, sums: Rows) -> None:
         """Add the noise of the next ``len(sums)`` steps, a block at a time that stays in cache."""

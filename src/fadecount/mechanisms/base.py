@@ -57,13 +57,19 @@ class Mechanism(ABC):
 
     @property
     @abstractmethod
-    def schedule(self) -> Schedule:
-        """When which noise is drawn."""
+    def noise(self) -> Schedule | Memories:
+        """The noise in the running total: its rows and its errors, by shown steps. Block counters
+        refuse it: they publish several numbers."""
+
+    @property
+    def delay(self) -> int:
+        """How many steps outputs lag behind."""
+        return 0
 
     @property
     def last_step(self) -> int | None:
         """The last step that a counter can take; None if there is none."""
-        return self.schedule.horizon
+        return None
 
     @property
     def planned_tick_seconds(self) -> float | None:
@@ -216,24 +222,19 @@ class Mechanism(ABC):
 
     # Error
     # --------------------------------------------------------------------------------------------
-    @property
-    def noise(self) -> Schedule | Memories:
-        """What computes errors, by shown steps: slots, or decaying sums."""
-        return self.schedule.memories or self.schedule
-
     def shown(self, steps: ArrayLike) -> NDArray[np.int64]:
         """The last input that the output of each step shows: 0 while the delay lasts."""
         last, end = int(np.max(steps, initial=0)), self.last_step
         if end is not None and last > end:
             bound = f"at most {end}, the last step"
             raise bad_parameter("step or horizon", last, bound, "give one within it")
-        return np.maximum(np.asarray(steps, dtype=np.int64) - self.schedule.delay, 0)
+        return np.maximum(np.asarray(steps, dtype=np.int64) - self.delay, 0)
 
     def variance(self, step: ArrayLike) -> float | Losses:
         """The variance of the noise in the output of a step (from 1), in squared counts; scalar or
         array."""
         steps = require_step(step)
-        return shaped(self.noise.variance(self.shown(steps)), steps)
+        return shaped(self.noise.window_variance(0, self.shown(steps)), steps)
 
     def mse(self, horizon: int, *, continuous: bool = False) -> float:
         """The mean squared error that the noise causes over the outputs ``1 .. horizon`` (the
@@ -254,8 +255,7 @@ class Mechanism(ABC):
         >>> round(hourly.variance(1_000_000)), round(hourly.window_variance(999_999, 1_000_000))
         (157, 110)
         """
-        first, last = self.shown(require_window(start, end)).tolist()
-        return float(self.noise.window_variance(first, last))
+        return float(self.noise.window_variance(*self.shown(require_window(start, end))))
 
     def window_interval(self, start: int, end: int, beta: float = 0.05) -> int:
         """How far the difference of the outputs of two steps is from the true one at most, except
@@ -331,6 +331,11 @@ class ExactMechanism(Mechanism):
     _budget_fields: ClassVar[tuple[str, ...]]
     """The fields to which all losses are proportional."""
 
+    @property
+    @abstractmethod
+    def noise(self) -> Schedule:
+        """The noise in the running total."""
+
     @abstractmethod
     def _exact(self, age: int, position: int | None) -> int:
         """The loss at an age as an exact number of units, of the item at a position, or (None) of
@@ -392,7 +397,7 @@ class ExactMechanism(Mechanism):
         """
         divisor = require_sensitivity(sensitivity, LARGEST_SENSITIVITY) * require_keys(keys)
         smaller, factor, less = self, 1.0 / divisor, 2.0**-53
-        while divisor > 1 and not _fits(smaller.schedule, self.schedule, divisor):
+        while divisor > 1 and not _fits(smaller.noise, self.noise, divisor):
             smaller, factor, less = self.scaled(factor), factor * (1.0 - less), min(0.5, 2.0 * less)
         return smaller
 

@@ -180,12 +180,7 @@ class Blocks(ExactMechanism):
         return f"Blocks({', '.join(map(repr, self.levels))})"
 
     @property
-    def last_step(self) -> None:
-        """Block counters go on for ever."""
-        return
-
-    @property
-    def schedule(self) -> Schedule:
+    def noise(self) -> Schedule:
         raise ParameterError(
             "mechanism must publish one running total, got Blocks; count with fadecount.Counter"
         )
