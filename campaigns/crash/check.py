@@ -21,7 +21,7 @@ from campaigns.crash.worker import (
     position_of,
 )
 from fadecount.errors import StoreError
-from fadecount.mechanisms import Memories
+from fadecount.mechanisms import Memories, Schedule
 
 Variable = tuple[int, int, int]
 
@@ -84,9 +84,10 @@ class Account:
     def _first_step(self, name: Variable) -> int:
         """The step whose output uses a variable first."""
         level, round_number, node = name
-        schedule = self._site.mechanism.schedule
+        mechanism, schedule = self._site.mechanism, self._site.mechanism.noise
+        assert isinstance(schedule, Schedule)
         clock = node << level if level >= 0 else 1
-        return schedule.delay + clock + round_number * (schedule.round_length or 0)
+        return mechanism.delay + clock + round_number * (schedule.round_length or 0)
 
     def _on_opened(self, record: Record) -> None:
         if record["steps"] != len(self.rows):
@@ -171,12 +172,12 @@ class Account:
             self.rows.append(self._expected(len(self.rows) + 1))
 
     def _expected(self, step: int) -> list[int]:
-        shown = step - self._site.mechanism.schedule.delay
+        shown = step - self._site.mechanism.delay
         if shown < 1:
             return [0] * self._width
         sums = self._sums[shown]
-        memories = self._site.mechanism.schedule.memories
-        if memories is not None:
+        memories = self._site.mechanism.noise
+        if isinstance(memories, Memories):
             return [
                 int(sums[key]) + self._remembered(memories, shown, key)
                 for key in range(self._width)

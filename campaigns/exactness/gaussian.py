@@ -8,9 +8,7 @@ import sys
 import time
 
 import mpmath
-import numpy as np
-from numpy.typing import NDArray
-from tests.noise.rounded import DIGITS, boundary, exact_draw, width_of
+from tests.noise.rounded import DIGITS, boundary, differing, width_of
 
 from fadecount.noise import RoundedGaussian
 
@@ -33,33 +31,16 @@ def main(words: list[str] | None = None) -> int:
     arguments = parser.parse_args(words)
     started, total, wrong = time.monotonic(), 0, 0
     for scale in DEVIATIONS:
-        random = np.random.default_rng(int(scale * 1000)).integers(
-            0, 1 << 64, arguments.words, dtype=np.uint64
-        )
-        chosen = np.concatenate([random, _adversarial(scale)])
-        draws = RoundedGaussian(scale).from_words(chosen, _further)
-        differing = sum(
-            draw != exact_draw(scale, word, lambda asked, at=at: _word(at, asked))  # type: ignore[misc]
-            for at, (word, draw) in enumerate(zip(chosen.tolist(), draws.tolist(), strict=True))
-        )
-        total, wrong = total + len(chosen), wrong + differing
-        print(f"deviation {scale:<14.6g} {len(chosen):>7,} words, {differing} wrong", flush=True)
+        chosen = _adversarial(scale)
+        count = arguments.words + len(chosen)
+        differing_draws = differing(RoundedGaussian(scale), count, chosen, int(scale * 1000))
+        total, wrong = total + count, wrong + differing_draws
+        print(f"deviation {scale:<14.6g} {count:>7,} words, {differing_draws} wrong", flush=True)
     print(f"{total:,} words: {wrong} wrong  ({time.monotonic() - started:.0f} s)")
     return 1 if wrong else 0
 
 
-def _word(position: int, asked: int) -> int:
-    mixed = (
-        position * 0x9E3779B97F4A7C15 + (asked + 1) * 0xD1B54A32D192ED03 & _ALL
-    ) * 0xBF58476D1CE4E5B9 & _ALL
-    return (mixed ^ mixed >> 31) * 0x94D049BB133111EB & _ALL
-
-
-def _further(positions: NDArray[np.int64], asked: int) -> NDArray[np.uint64]:
-    return np.array([_word(each, asked) for each in positions.tolist()], dtype=np.uint64)
-
-
-def _adversarial(scale: float) -> NDArray[np.uint64]:
+def _adversarial(scale: float) -> list[int]:
     """The first and last words, and those on both sides of boundaries between cells."""
     chosen = [*range(8), *(_ALL - at for at in range(8))]
     for part in (
@@ -90,7 +71,7 @@ def _adversarial(scale: float) -> NDArray[np.uint64]:
         with mpmath.workdps(DIGITS):
             edge = int(mpmath.floor(boundary(scale, round(part * scale / width_of(scale))) * 2**64))
         chosen.extend(each for each in range(edge - 5, edge + 6) if 0 <= each <= _ALL)
-    return np.array(chosen, dtype=np.uint64)
+    return chosen
 
 
 if __name__ == "__main__":

@@ -141,12 +141,18 @@ MUTANTS = (
         "if law is not None and len(new) > 1",
         DEFINITION,
     ),
-    Mutant("delay + 1", LEVELS, "delay=mechanism.delay)", "delay=mechanism.delay + 1)", DEFINITION),
+    Mutant(
+        "delay + 1",
+        COUNTER,
+        "self._horizon = mechanism.delay, mechanism",
+        "self._horizon = mechanism.delay + 1, mechanism",
+        DEFINITION,
+    ),
     Mutant(
         "delay - 1",
-        LEVELS,
-        "delay=mechanism.delay)",
-        "delay=max(0, mechanism.delay - 1))",
+        COUNTER,
+        "self._horizon = mechanism.delay, mechanism",
+        "self._horizon = max(0, mechanism.delay - 1), mechanism",
         DEFINITION,
     ),
     Mutant(
@@ -171,8 +177,8 @@ MUTANTS = (
     Mutant(
         "centre of the law missing",
         LAPLACE,
-        "context.ln(Decimal(2))), self._centre(context)",
-        "context.ln(Decimal(2))), Decimal(0)",
+        "63 * Decimal(2).ln() + self._centre()",
+        "63 * Decimal(2).ln() + 0",
         EXACTNESS,
     ),
     Mutant(
@@ -326,8 +332,8 @@ MUTANTS = (
     Mutant(
         "rejected Gaussian places kept",
         "noise/gaussian.py",
-        "rejected = (~accepted).nonzero()[0]",
-        "rejected = accepted.nonzero()[0][:0]",
+        "rejected = (~self._accept(places, cells, drawn, words)).nonzero()[0]",
+        "rejected = self._accept(places, cells, drawn, words).nonzero()[0][:0]",
         ("tests/noise/test_gaussian.py",),
     ),
     Mutant(
@@ -1162,7 +1168,7 @@ MUTANTS = (
     Mutant(
         "a larger unit's budgets rounded to the nearest",
         "mechanisms/base.py",
-        "while divisor > 1 and not _fits(smaller.schedule, self.schedule, divisor):",
+        "while divisor > 1 and not _fits(smaller.noise, self.noise, divisor):",
         "while divisor > 1 and smaller is self:",
         ("tests/mechanisms/test_sensitivity.py",),
     ),

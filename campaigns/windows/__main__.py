@@ -35,7 +35,7 @@ def coverage(mechanism: fc.Mechanism, keys: int, seed: int) -> tuple[float, floa
     )
     totals = np.concatenate([np.zeros((1, keys), dtype=np.int64), outputs])
     chance = np.random.default_rng(seed)
-    first = mechanism.schedule.delay
+    first = mechanism.delay
     ends = np.sort(
         np.stack([chance.permutation(STEPS + 1 - first)[:2] for _ in range(keys)]) + first, axis=1
     )

@@ -31,7 +31,7 @@ TRUE = [
 
 @pytest.mark.parametrize("mechanism", TRUE, ids=repr)
 def test_true_claims_hold_and_most_of_the_loss_is_seen(mechanism: fc.Mechanism) -> None:
-    delay = mechanism.schedule.delay
+    delay = mechanism.delay
     ages = [0, delay, delay + 1, delay + 3]
     found = audit(mechanism, ages, samples=SAMPLES, false_alarm=FALSE_ALARM)
     assert [one.age for one in found] == ages

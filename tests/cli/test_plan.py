@@ -90,7 +90,7 @@ def test_what_a_key_needs_to_appear(capsys: pytest.CaptureFixture[str]) -> None:
     assert chance in " ".join(lines)
     assert "Gaussian" not in shown
     assert main([*YEAR, *keys, "1d=0.5", "--json"]) == 0
-    halves = [[0, 250_000], [61, 1_000_000], [43_201, 2_000_000]]
+    halves = [[0, 0.25], [61, 1.0], [43_201, 2.0]]
     assert json.loads(capsys.readouterr().out)["discovery"]["stages"] == halves
     for wrong, words in (("1d=much", "1d=PART"), ("1w", "discover must be 1d or 1mo")):
         assert main([*YEAR, *keys, wrong]) == 1

@@ -10,7 +10,7 @@ class Remembered:
 
     def __init__(self, memories: Memories) -> None:
         self._memories = memories
-        self.state = [0] * memories.rows
+        self.state = [0] * memories.rows()
         self._shown = 0
 
     def step(self, drawn: int) -> int:

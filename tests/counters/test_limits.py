@@ -76,7 +76,7 @@ def test_a_counter_stops_at_its_horizon() -> None:
 @pytest.mark.parametrize("mechanism", ALL, ids=repr)
 def test_the_state_grows_with_the_logarithm_only(mechanism: fc.Mechanism) -> None:
     counter = fc.Counter(mechanism)
-    delay = mechanism.schedule.delay
+    delay = mechanism.delay
     sizes = []
     for time in (0, 10, 100, 1000):
         counter.extend([1] * (time - counter.time))

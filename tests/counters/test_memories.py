@@ -58,8 +58,8 @@ class Waves:
 
 
 def memories_of(mechanism: fc.Mechanism) -> Memories:
-    memories = mechanism.schedule.memories
-    assert memories is not None
+    memories = mechanism.noise
+    assert isinstance(memories, Memories)
     return memories
 
 
@@ -229,7 +229,7 @@ def test_outputs_have_the_stated_covariance(shape: Any) -> None:
         for _ in range(runs // max(1, *shape, 1))
     ]
     outputs = np.concatenate(rows, axis=1)
-    response = mechanism.schedule.memories.response  # type: ignore[union-attr]
+    response = mechanism.noise.response
     b = np.exp(-np.outer(np.arange(steps), response.rates)) @ response.weights
     for early, late in ((0, 0), (9, 9), (39, 39), (30, 39), (38, 39)):
         wanted = 16.0 * float(b[: early + 1] @ b[late - early : late + 1]) + (

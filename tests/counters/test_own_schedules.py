@@ -32,7 +32,7 @@ def test_new_keys_get_the_variables_in_use() -> None:
     counter = Counter._with_noise(mechanism, ScriptedNoise(), width=1)
     counter.extend([[1]] * 7)
     parts = widened(mechanism, parts_of(counter), 1, ScriptedNoise())
-    assert len(parts.tails) == mechanism.schedule.rows(7) > 1
+    assert len(parts.tails) == mechanism.noise.rows(7) > 1
     assert all(old == new for old, new in parts.tails)  # the script gives both the same
     assert counter_of(mechanism, parts).extend([[1, 1]] * (HORIZON - 7)).shape == (HORIZON - 7, 2)
 

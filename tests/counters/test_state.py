@@ -208,7 +208,7 @@ def test_a_new_key_has_one_variable_for_each_slot_in_use(
     for step in range(time + 1, time + 20):
         output = counter.step([0, 0, 0, 0, 1])
         names = names_in_use(mechanism, step)
-        counted = max(0, step - mechanism.schedule.delay - time)
+        counted = max(0, step - mechanism.delay - time)
         assert output[4] == counted + sum(
             value_of(*name, 2 if name in old else 4) for name in names
         )

@@ -98,7 +98,7 @@ def test_an_audit_finds_the_loss_that_is_claimed(
 ) -> None:
     """The first item at its first output is the tight case: an observer can learn just the claimed
     loss, not more."""
-    claimed = mechanism.loss(mechanism.schedule.delay, position=1)
+    claimed = mechanism.loss(mechanism.delay, position=1)
     found = _audit(mechanism)
     print(
         f"{mechanism!r}: an observer has learnt at least {found:.4f}, and may learn {claimed:.4f}"
@@ -121,6 +121,6 @@ def _audit(mechanism: fc.Mechanism) -> float:
 
 def _first_output(mechanism: fc.Mechanism, first: int) -> NDArray[np.int64]:
     counter = fc.Counter(mechanism, shape=(SAMPLES,))
-    rows = np.zeros((mechanism.schedule.delay + 1, SAMPLES), dtype=np.int64)
+    rows = np.zeros((mechanism.delay + 1, SAMPLES), dtype=np.int64)
     rows[0] = first
     return np.asarray(counter.extend(rows)[-1])

@@ -49,7 +49,7 @@ EXAMPLES: dict[str, list[fc.Mechanism]] = {
 """By kind. A new mechanism is tested by everything below as soon as it has an example here."""
 
 ALL = [mechanism for examples in EXAMPLES.values() for mechanism in examples]
-SLOTTED = [mechanism for mechanism in ALL if mechanism.schedule.memories is None]
+SLOTTED = [mechanism for mechanism in ALL if not isinstance(mechanism, fc.Gaussian)]
 """Those whose outputs are the sum and the noise variables in use."""
 
 SEQUENCES: dict[str, fc.Mechanism] = {

@@ -316,7 +316,8 @@ class TestText:
             assert again == mechanism
             assert hash(again) == hash(mechanism)
             assert again.planned_tick_seconds == mechanism.planned_tick_seconds
-        assert '"stages": [[0, 238731]]' in READABLE.to_json()
+        text = '"levels": [{"length": 1, "epsilon": 0.238731, "lag": 0, "tied": false, "later": []}'
+        assert text in READABLE.to_json()
         assert "Level(length=20, epsilon=0.261269, lag=0, tied=True" in repr(READABLE)
 
     @pytest.mark.parametrize(
@@ -325,15 +326,24 @@ class TestText:
             None,
             {},
             [1],
-            [{"length": 1, "stages": [[0, 1]]}],
-            [{"length": 1, "stages": [], "tied": False}],
-            [{"length": 1, "stages": [[0, 0.5]], "tied": False}],
-            [{"length": 1, "stages": [[0]], "tied": False}],
-            [{"length": 1, "stages": [[0, 1]], "tied": 7}],
-            [{"length": "x", "stages": [[0, 1]], "tied": False}],
-            [{"length": 1, "stages": [[0, 1]], "tied": False, "more": 1}],
-            [{"length": 1, "stages": [[0, 10**30]], "tied": False}],
-            [{"length": 1, "stages": [[0, 1]], "tied": False}] * 70,
+            "levels",
+            7,
+            [{"length": 1}],
+            [{"length": 1, "epsilon": "0.5"}],
+            [{"length": 1, "epsilon": True}],
+            [{"length": 1, "epsilon": 0.1234567}],
+            [{"length": 1, "epsilon": math.nan}],
+            [{"length": 1, "epsilon": "inf"}],
+            [{"length": 1, "epsilon": 0.5, "tied": 7}],
+            [{"length": 1, "epsilon": 0.5, "later": 7}],
+            [{"length": 1, "epsilon": 0.5, "later": [[1]]}],
+            [{"length": 1, "epsilon": 0.5, "later": [[1, 0.5]]}],
+            [{"length": 1, "epsilon": 0.5, "later": [[1.0, 0.7]]}],
+            [{"length": "x", "epsilon": 0.5}],
+            [{"length": 1, "epsilon": 0.5, "stages": []}],
+            [{"length": 1, "epsilon": 10**30}],
+            [{"length": 1, "epsilon": 10**400}],
+            [{"length": 1, "epsilon": 0.5}] * 70,
         ],
     )
     def test_other_json_is_refused(self, levels: Any) -> None:
@@ -342,14 +352,19 @@ class TestText:
             fc.Mechanism.from_json(json.dumps(whole))
 
     def test_fields_of_another_kind_are_refused(self) -> None:
-        for more in ({}, {"levels": [], "epsilon": 1}):
+        several: list[dict[str, Any]] = [
+            {},
+            {"levels": []},
+            {"levels": [{"length": 1, "epsilon": 1}], "epsilon": 1},
+        ]
+        for more in several:
             whole = {"fadecount": "mechanism", "version": 1, "kind": "blocks", **more}
             with pytest.raises(ParameterError):
                 fc.Mechanism.from_json(json.dumps(whole))
 
     def test_it_has_no_schedule_of_one_running_total(self) -> None:
         with pytest.raises(ParameterError, match="mechanism must publish one running total"):
-            assert FIRST.schedule
+            assert FIRST.noise
 
 
 LEVEL: Any = fc.Level

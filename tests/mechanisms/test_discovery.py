@@ -306,7 +306,7 @@ class TestDescription:
             again = fc.Discovery.from_json(each.to_json())
             assert again == each
             assert again.thresholds == each.thresholds
-        assert json.loads(DAYS.to_json())["stages"] == [[1, 1_000_000], [31, 3_000_000]]
+        assert json.loads(DAYS.to_json())["stages"] == [[1, 1.0], [31, 3.0]]
 
     def test_in_a_plan_file(self, tmp_path: Path) -> None:
         path, mechanism = tmp_path / "plan.json", json.loads(fc.Gradual(0.5).to_json())
@@ -369,7 +369,9 @@ class TestDescription:
             {"version": 0},
             {"version": True},
             {"version": 2},
-            {"stages": [[1, 1.0]]},
+            {"stages": [[1, 1_000_000]]},
+            {"stages": [[1, "1.0"]]},
+            {"stages": [[1, 10**400]]},
             {"stages": [[1]]},
             {"stages": 5},
             {"stages": []},

@@ -46,13 +46,10 @@ def test_worst_loss_is_the_rational_closed_form_rounded_up(
 def test_gradual_is_exact_for_the_budgets_of_its_schedule(epsilon: float, exponent: float) -> None:
     mechanism = fc.Gradual(epsilon=epsilon, exponent=exponent)
     assert [mechanism.loss(age) for age in AGES] == [
-        _up(_worst_case(mechanism.schedule.budgets, age)) for age in AGES
+        _up(_worst_case(mechanism.noise.budgets, age)) for age in AGES
     ]
     published = [
-        _up(
-            2
-            * sum(map(Fraction, mechanism.schedule.budgets[: (age + 1).bit_length()]), Fraction(0))
-        )
+        _up(2 * sum(map(Fraction, mechanism.noise.budgets[: (age + 1).bit_length()]), Fraction(0)))
         for age in AGES
     ]
     assert [mechanism.paper_loss(age) for age in AGES] == published
@@ -61,7 +58,7 @@ def test_gradual_is_exact_for_the_budgets_of_its_schedule(epsilon: float, expone
 def test_linear_and_refresh_are_exact() -> None:
     linear = fc.Linear(epsilon=0.1)
     refresh = fc.Refresh(window=7, epsilon_current=0.1, epsilon_past=0.07)
-    share = Fraction(refresh.schedule.budgets[0])
+    share = Fraction(refresh.noise.budgets[0])
     for rounds in (1 + age // 7 for age in AGES if age < 1 << 59):
         assert linear.loss(rounds) == _up(Fraction(0.1) * rounds)
         assert refresh.paper_loss(7 * rounds) == _up(3 * share + rounds * Fraction(0.07))
@@ -73,7 +70,7 @@ def test_linear_and_refresh_are_exact() -> None:
 def test_shares_never_add_up_to_more_than_their_budget() -> None:
     for epsilon in GENERATOR.uniform(0.01, 1.0, 200).tolist():
         binary = fc.Binary(epsilon=epsilon, horizon=2**11)
-        assert 12 * Fraction(binary.schedule.budgets[0]) <= Fraction(epsilon)
+        assert 12 * Fraction(binary.noise.budgets[0]) <= Fraction(epsilon)
         assert binary.loss(10**18) <= binary.paper_loss(10**18) == epsilon
 
 
@@ -81,7 +78,7 @@ def test_levels_without_noise_cost_twice_the_level_below() -> None:
     budgets = (2.0**-30 * (1 + 2.0**-52), 0.1, math.inf, 2.0**14)
     mechanism = fc.Designed(budgets=(*budgets, math.inf))
     for age in AGES:
-        assert mechanism.loss(age) == _up(_worst_case(mechanism.schedule.budgets, age))
+        assert mechanism.loss(age) == _up(_worst_case(mechanism.noise.budgets, age))
 
 
 def test_a_loss_of_no_noise_is_infinite() -> None:

@@ -36,7 +36,7 @@ YEAR = fc.Gaussian(
 
 
 def test_golden_numbers() -> None:
-    response = FIXED.schedule.memories.response  # type: ignore[union-attr]
+    response = FIXED.noise.response
     assert -np.expm1(-response.decays) == pytest.approx(golden.ONE_LESS_Q, rel=1e-14)
     assert response.parts == pytest.approx(golden.PARTS, rel=1e-14)
     assert response.first == pytest.approx(golden.FIRST, rel=1e-14)
@@ -73,7 +73,7 @@ def test_sequences_multiply_to_ones() -> None:
         FIXED,
         fc.Gaussian(sigma=2.0, half_lives=(9, 2.5, 0.75), weights=(0.0, 0.1, 0.3, 0.6)),
     ):
-        response = mechanism.schedule.memories.response  # type: ignore[union-attr]
+        response = mechanism.noise.response
         ages = np.arange(300)
         b = np.exp(-np.outer(ages, response.rates)) @ response.weights
         c = np.exp(-np.outer(ages, response.decays)) @ response.parts
@@ -199,8 +199,7 @@ COUPLED = [
 def test_the_certificate_covers_exact_couplings(mechanism: fc.Gaussian, kind: str) -> None:
     """The noise that hides an input is never longer than ``mu`` says, with all floors and rounded
     weights."""
-    memories, count = mechanism.schedule.memories, 250
-    assert memories is not None
+    memories, count = mechanism.noise, 250
     for size in (1 << memories.unit_bits, -1):
         shifts = coupled(memories, NOISES[kind](count, memories.deviation), size)
         length = 0
@@ -215,8 +214,7 @@ def test_the_certificate_covers_half_lives_of_quarter_steps() -> None:
     """Powers that do not fit 64-bit integers would make the noise that runs another one than
     stated: 0.342 instead of 0.223."""
     mechanism = COUPLED[-2]
-    memories = mechanism.schedule.memories
-    assert memories is not None
+    memories = mechanism.noise
     shifts = coupled(
         memories, NOISES["gaussian"](4001, memories.deviation), 1 << memories.unit_bits
     )
@@ -226,8 +224,7 @@ def test_the_certificate_covers_half_lives_of_quarter_steps() -> None:
 
 def test_the_certificate_is_tight() -> None:
     for mechanism in COUPLED[:4]:
-        memories = mechanism.schedule.memories
-        assert memories is not None
+        memories = mechanism.noise
         shifts = coupled(
             memories, NOISES["gaussian"](1000, memories.deviation), 1 << memories.unit_bits
         )
@@ -241,8 +238,7 @@ def test_slack_is_small() -> None:
         (YEAR, 525_600, 1e-4),
         (fc.Gaussian.gradual(14.0), 2**20, 1e-2),
     ):
-        memories = mechanism.schedule.memories
-        assert memories is not None
+        memories = mechanism.noise
         ideal = math.sqrt(float(memories.response.loss_square(age))) / mechanism.sigma
         assert ideal <= mechanism.mu(age) <= ideal * (1 + most)
 
@@ -262,7 +258,7 @@ def test_long_half_lives_of_large_weight_have_a_finite_loss_at_every_age() -> No
         (1 << 28, 0.999, 10**6, 1.02),
     ):
         slow = fc.Gaussian(sigma=1.0, half_lives=(half_life, 1), weights=(0.0, weight, 1 - weight))
-        ideal = math.sqrt(float(slow._memories.response.loss_square(age)))
+        ideal = math.sqrt(float(slow.noise.response.loss_square(age)))
         assert ideal <= slow.mu(age) <= most * ideal
         assert math.isfinite(float(slow.mu(fc.mechanisms.LONGEST)))
         assert np.all(
@@ -314,7 +310,7 @@ def test_people_who_come_again() -> None:
 def test_the_integers_of_a_stored_counter_stay_the_same() -> None:
     """A stored state is made of these integers. If this fails, counters that were saved before
     cannot go on."""
-    memories = YEAR._memories
+    memories = YEAR.noise
     found = [
         (each.grown_bits, each.dropped, each.mantissa, each.read_bits, each.down, each.limit_bits)
         for each in memories.memories
@@ -361,7 +357,7 @@ def test_a_person_in_many_keys_at_once_loses_with_the_root_of_their_number() -> 
 
 def test_people_against_the_sequence() -> None:
     """The closed form beside the squares of the summed sequence, one by one."""
-    response = FIXED.schedule.memories.response  # type: ignore[union-attr]
+    response = FIXED.noise.response
     ages = np.arange(400)
     c = np.exp(-np.outer(ages, response.decays)) @ response.parts
     c[0] += response.first
@@ -434,7 +430,7 @@ def test_widths_of_sums(sigma: float) -> None:
     """Three keys whose window lies inside the stream and two that begin in it, by simulation of
     outputs that are rounded one by one. Narrow noise gets half a count for each rounding."""
     mechanism = fc.Gaussian(sigma=sigma, half_lives=(32, 1), weights=(0.01, 0.29, 0.7))
-    response = mechanism.schedule.memories.response  # type: ignore[union-attr]
+    response = mechanism.noise.response
     b = np.exp(-np.outer(np.arange(12), response.rates)) @ response.weights
     draws = np.random.default_rng(3).normal(scale=sigma, size=(5, 12, 60_000))
     first, last = (np.rint(np.tensordot(b[:n][::-1], draws[:, :n], (0, 1))) for n in (7, 12))
@@ -453,7 +449,7 @@ def test_widths_of_sums(sigma: float) -> None:
 def test_windows_against_the_sequence() -> None:
     """The difference of two outputs, from the sequence b itself."""
     late = fc.Gaussian(sigma=3.0, half_lives=(50, 2), weights=(0.02, 0.28, 0.7), delay=2)
-    response = late.schedule.memories.response  # type: ignore[union-attr]
+    response = late.noise.response
     b = np.exp(-np.outer(np.arange(300), response.rates)) @ response.weights
     for start, end in ((0, 1), (0, 9), (5, 6), (100, 140), (2, 3), (299, 300)):
         first, last = max(0, start - 2), max(0, end - 2)
@@ -541,8 +537,7 @@ def test_powers_of_all_half_lives_are_right() -> None:
     random = np.random.default_rng(24)
     for half_life in any_half_lives():
         mechanism = fc.Gaussian(sigma=2.0, half_lives=(half_life, 0.5), weights=(0.0, 0.3, 0.7))
-        memories = mechanism.schedule.memories
-        assert memories is not None
+        memories = mechanism.noise
         memory = memories.memories[0]
         epoch = memory.epoch
         rate = mpmath.mpf(memory.shift) / epoch

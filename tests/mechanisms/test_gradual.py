@@ -57,6 +57,6 @@ def test_the_smallest_exponent_changes_nothing() -> None:
 
 def test_budgets_are_the_rounded_products() -> None:
     mechanism = fc.Gradual(epsilon=0.3, exponent=1.37)
-    assert mechanism.schedule.budgets == tuple(
+    assert mechanism.noise.budgets == tuple(
         0.3 * nearest(level + 1, 1.37 - 1.0) for level in range(62)
     )

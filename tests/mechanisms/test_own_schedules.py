@@ -101,7 +101,7 @@ def test_json_scale_and_sensitivity() -> None:
     assert repr(again) == f"Intervals(44 intervals over {HORIZON} steps)"
     less = mechanism.for_sensitivity(3)
     assert less.loss(9) == pytest.approx(mechanism.loss(9) / 3, rel=1e-14)
-    budgets = zip(less.schedule.budgets, mechanism.schedule.budgets, strict=True)
+    budgets = zip(less.noise.budgets, mechanism.noise.budgets, strict=True)
     assert all(3 * Fraction(small) <= Fraction(large) for small, large in budgets)
     wanted = mechanism.mse(HORIZON) / 2
     assert wanted * 0.999 < mechanism.for_mse(wanted, horizon=HORIZON).mse(HORIZON) <= wanted

@@ -10,6 +10,7 @@ import numpy as np
 import pytest
 
 import fadecount as fc
+from fadecount.mechanisms import Schedule
 from tests.mechanisms.examples import ALL, SLOTTED
 
 
@@ -41,9 +42,10 @@ def test_a_gaussian_counter_keeps_its_loss_for_a_larger_unit(
 
 
 def _fits(part: fc.Mechanism, whole: fc.Mechanism, sensitivity: int) -> bool:
+    assert isinstance(part.noise, Schedule) and isinstance(whole.noise, Schedule)
     pairs = zip(
-        (*part.schedule.budgets, part.schedule.carry_budget),
-        (*whole.schedule.budgets, whole.schedule.carry_budget),
+        (*part.noise.budgets, part.noise.carry_budget),
+        (*whole.noise.budgets, whole.noise.carry_budget),
         strict=True,
     )
     return all(
@@ -110,5 +112,5 @@ def test_the_loss_of_several_histories_is_rounded_up_once() -> None:
 def test_budgets_at_their_bound_are_divided_too() -> None:
     """The largest budgets are cut to 2**14: a factor alone would leave them there."""
     whole = fc.Gradual(epsilon=2.0**-8, exponent=6.0)
-    assert max(whole.schedule.budgets) == 2.0**14
+    assert max(whole.noise.budgets) == 2.0**14
     assert _fits(whole.for_sensitivity(2), whole, 2)

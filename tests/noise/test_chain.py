@@ -26,7 +26,7 @@ from fadecount.noise import (
 )
 from fadecount.noise.ahead import seeded_words
 from fadecount.noise.generator import words
-from fadecount.noise.laplace import decimal_context
+from fadecount.noise.laplace import digits
 from tests.false_alarm import EACH, explained
 from tests.noise.discrete import chance_of
 
@@ -53,7 +53,8 @@ class TestChain:
             scale, sharper = 1 / case["coarse"], 1 / case["fine"]
             law = law_of_difference(scale, sharper, 2)
             assert law == pytest.approx(case["step"], rel=1e-12)
-            constant = float(Difference(scale, sharper=sharper)._centre(decimal_context(50)).exp())
+            with digits(50):
+                constant = float(Difference(scale, sharper=sharper)._centre().exp())
             p = math.exp(-case["coarse"])
             assert constant == pytest.approx(2 * case["other"] / (1 + p), rel=1e-12)
 

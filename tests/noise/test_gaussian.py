@@ -12,39 +12,26 @@ import pytest
 from numpy.typing import NDArray
 from scipy import special, stats
 
-from fadecount.noise.gaussian import RoundedGaussian, _acceptance, _accepted, _cells, _settled_cell
+from fadecount.noise import gaussian
+from fadecount.noise.gaussian import RoundedGaussian, _accepted, _settled_cell
 from fadecount.noise.generator import words as fresh_words
 from tests.false_alarm import EACH, explained
-from tests.noise.rounded import DIGITS, boundary, chance_of, exact_draw, width_of
+from tests.noise.rounded import DIGITS, Script, boundary, chance_of, differing, width_of
 
 DEVIATIONS = [256.0, 300.0, 777.7, 4096.0, 1e5, 1.7e7, 2.0**28 * 1.3, 2.0**30, 1e11, 2.0**40]
 DRAWS = 40_000
 
 
-def word_of(position: int, asked: int) -> int:
-    """Further words that are a function of the position and the number."""
-    return (
-        position * 0x9E3779B97F4A7C15 + (asked + 1) * 0xD1B54A32D192ED03
-    ) * 0xBF58476D1CE4E5B9 + 0x94D049BB133111EB & (1 << 64) - 1
-
-
-def further(positions: NDArray[np.int64], asked: int) -> NDArray[np.uint64]:
-    return np.array([word_of(each, asked) for each in positions.tolist()], dtype=np.uint64)
-
-
 @pytest.mark.parametrize("scale", DEVIATIONS)
-def test_random_words(scale: float) -> None:
-    words = np.random.default_rng(8).integers(0, 1 << 64, 400, dtype=np.uint64)
-    draws = RoundedGaussian(scale).from_words(words, further)
-    for position, (word, draw) in enumerate(zip(words.tolist(), draws.tolist(), strict=True)):
-        assert draw == exact_draw(scale, word, lambda asked, at=position: word_of(at, asked)), hex(  # type: ignore[misc]
-            word
-        )
+def test_random_words(scale: float, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(gaussian, "_CHUNK", 150)
+    assert differing(RoundedGaussian(scale), 400, seed=8) == 0
 
 
 @pytest.mark.parametrize("scale", DEVIATIONS)
 def test_words_beside_boundaries(scale: float) -> None:
-    """The first and last words, and those beside which the cell changes."""
+    """The first and last words, and those beside which the cell changes: once they are whole, and
+    in their first bits."""
     width = width_of(scale)
     cells = {
         round(part * scale / width)
@@ -54,13 +41,12 @@ def test_words_beside_boundaries(scale: float) -> None:
     for cell in cells:
         with mpmath.workdps(DIGITS):
             edge = int(mpmath.floor(boundary(scale, cell) * 2**64))
-        chosen.extend(each for each in range(edge - 3, edge + 4) if 0 <= each < 1 << 64)
-    words = np.array(chosen, dtype=np.uint64)
-    draws = RoundedGaussian(scale).from_words(words, further)
-    for position, (word, draw) in enumerate(zip(words.tolist(), draws.tolist(), strict=True)):
-        assert draw == exact_draw(scale, word, lambda asked, at=position: word_of(at, asked)), hex(  # type: ignore[misc]
-            word
-        )
+        near = [*range(edge - 3, edge + 4), edge - (1 << 20), edge + (1 << 20)]
+        chosen.extend(each for each in near if 0 <= each < 1 << 64)
+    law = RoundedGaussian(scale)
+    assert differing(law, len(chosen), chosen) == 0
+    for bits in chosen:  # a first word leaves the cell open, a second one continues it
+        assert differing(law, 1, [bits, bits << 16 & (1 << 64) - 1]) == 0
 
 
 @pytest.mark.parametrize("scale", [256.0, 1e6])
@@ -77,14 +63,10 @@ def test_words_that_follow_a_boundary_for_long(scale: float, above: int) -> None
             )
         )
     parts = [edge >> 64 * at & (1 << 64) - 1 for at in (3, 2, 1, 0)]
-    asked: list[int] = []
-
-    def more(number: int) -> int:
-        asked.append(number)
-        return [*parts[1:], (1 << 64) - 1 if above else 0][number]
-
-    assert _settled_cell(scale, width_of(scale), parts[0], more) == cell - 1 + above
-    assert asked == [0, 1, 2, 3]
+    further = iter([*parts[1:], (1 << 64) - 1 if above else 0])
+    settled = _settled_cell(scale, width_of(scale), parts[0], lambda: next(further))
+    assert settled == cell - 1 + above
+    assert not [*further]
 
 
 @pytest.mark.parametrize("above", [0, 1])
@@ -103,30 +85,18 @@ def test_an_acceptance_that_is_decided_late(above: int) -> None:
         )
         edge = int(mpmath.floor(chance * mpmath.mpf(2) ** 192))
     parts = [edge >> 64 * at & (1 << 64) - 1 for at in (2, 1, 0)]
-    more = {1: parts[1], 2: parts[2], 3: (1 << 64) - 1 if above else 0}
-    assert _accepted(scale, place, 2 * cell * width - 1, parts[0], more.__getitem__) is not bool(
-        above
-    )
-    numbered = {_acceptance(0, asked): word for asked, word in more.items()}
-    bulk = RoundedGaussian(scale)._accept(
-        *(
-            np.array([place]),
-            np.array([cell]),
-            np.array([parts[0]], dtype=np.uint64),
-            np.array([0]),
-        ),
-        attempt=0,
-        more=lambda positions, asked: np.full(len(positions), numbered[asked], dtype=np.uint64),
-    )
+    more = [parts[1], parts[2], (1 << 64) - 1 if above else 0]
+    further = iter(more)
+    accepted = _accepted(scale, place, 2 * cell * width - 1, parts[0], lambda: next(further))
+    assert accepted is not bool(above)
+    drawn = np.array([parts[0]], dtype=np.uint64)
+    bulk = RoundedGaussian(scale)._accept(np.array([place]), np.array([cell]), drawn, Script(more))
     assert bulk.tolist() == [not above]
 
 
-def test_no_word_is_no_draw() -> None:
-    assert RoundedGaussian(1000.0).from_words(np.empty(0, dtype=np.uint64), further).size == 0
-
-
 def test_zero_bits_are_followed_as_far_as_needed() -> None:
-    draw = _settled_cell(1.0, 1, 0, lambda asked: 0 if asked < 3 else 1 << 63)
+    further = iter([0, 0, 0, 1 << 63])
+    draw = _settled_cell(1.0, 1, 0, lambda: next(further))
     with mpmath.workdps(120):
         wanted = mpmath.mpf(2) ** (-64 * 4 - 1)
         assert mpmath.ncdf(mpmath.mpf(draw) - 0.5) <= wanted < mpmath.ncdf(mpmath.mpf(draw) + 0.5)
@@ -136,21 +106,13 @@ def test_zero_bits_are_followed_as_far_as_needed() -> None:
 def test_a_far_cell_is_accepted_by_exact_arithmetic() -> None:
     """A word of zeros begins a draw beyond the table: cell and place are then settled with
     decimals."""
-    scale = 1000.0
-    words = np.zeros(4, dtype=np.uint64)
-    more = np.array([0, 1 << 20, 1 << 40, 1 << 62], dtype=np.uint64)
-    draws = RoundedGaussian(scale).from_words(
-        words,
-        lambda positions, asked: more[positions] * np.uint64(asked % 3 == 0) + np.uint64(asked),
-    )
-    for position, draw in enumerate(draws.tolist()):
-        assert draw == exact_draw(
-            scale,
-            0,
-            lambda asked, at=position: int(more[at]) * (asked % 3 == 0) + asked,  # type: ignore[misc]
-        )
-    assert draws.max() < -4.0 * scale
-    assert draws.min() < -9.0 * scale
+    law, draws = RoundedGaussian(1000.0), []
+    for second in (0, 1 << 20, 1 << 40, 1 << 62):
+        words = 0, second
+        assert differing(law, 1, words) == 0
+        draws.append(int(law.fill(np.empty(1, dtype=np.int64), Script(words))[0]))
+    assert max(draws) < -4000
+    assert min(draws) < -9000
 
 
 @pytest.mark.parametrize("scale", DEVIATIONS)
@@ -182,58 +144,30 @@ def test_places_within_cells(scale: float) -> None:
     assert chance > EACH, explained(f"places at deviation {scale}", chance)
 
 
-def test_bulk_draws_are_draws_from_words() -> None:
-    """With known words: a draw that its word determines is the same from both."""
-    law, generator, count = RoundedGaussian(1000.0), np.random.default_rng(4), 40_001
-    words = generator.integers(0, 1 << 64, count, dtype=np.uint64)
-    given = iter([words[: 1 << 15], words[1 << 15 :]])
-
-    def known(count: int) -> NDArray[np.uint64]:
-        return next(given, generator.integers(0, 1 << 64, count, dtype=np.uint64)).copy()
-
-    draws, asked = law.fill(np.empty(count, dtype=np.int64), known), set[int]()
-
-    def more(positions: NDArray[np.int64], number: int) -> NDArray[np.uint64]:
-        asked.update(positions.tolist())
-        return further(positions, number)
-
-    differing = (draws != law.from_words(words, more)).nonzero()[0]
-    assert {*differing.tolist()} <= asked
-    assert len(asked) < 0.06 * count
-
-
 def test_the_decimal_settings_of_the_caller_do_not_matter() -> None:
     traps = [decimal.Inexact, decimal.Overflow, decimal.FloatOperation]
     hostile = decimal.Context(prec=1, rounding=decimal.ROUND_UP, Emin=0, Emax=0, traps=traps)
-    words = np.array([0, 1, 1 << 63, (1 << 64) - 1], dtype=np.uint64)
-    calm = RoundedGaussian(1234.56).from_words(words, further)
-    _cells.cache_clear()
+    words = [0, 1, 1 << 63, (1 << 64) - 1]
+    law, room = RoundedGaussian(1234.56), np.empty(len(words), dtype=np.int64)
+    calm = law.fill(room, Script(words)).tolist()
     with decimal.localcontext(hostile):
-        assert RoundedGaussian(1234.56).from_words(words, further).tolist() == calm.tolist()
+        assert law.fill(room, Script(words)).tolist() == calm
 
 
 def test_every_boundary_against_mpmath() -> None:
-    for scale in (256.0, 300.0, 511.9):
-        cells = _cells(scale)
-        for at, found in enumerate(cells.bounds.tolist()):
+    """A 64th of the distance from which on a word is taken to be beside none."""
+    for scale in (256.0, 300.0, 511.9, 2.0**39 * 1.1):
+        law = RoundedGaussian(scale)
+        for cell, found in enumerate(law._bounds.tolist(), start=law._first):
             with mpmath.workdps(DIGITS):
-                wanted = int(mpmath.floor(boundary(scale, cells.first + at) * 2**64))
-            assert found == min(wanted, (1 << 64) - 1)
+                assert abs(found - boundary(scale, cell) * 2**64) < 2**14
 
 
 def test_most_draws_need_no_further_words() -> None:
-    words = np.random.default_rng(9).integers(0, 1 << 64, 100_000, dtype=np.uint64)
-    for scale, most in ((256.0, 0.06), (2.0**30, 0.06)):
-        asked: set[int] = set()
-
-        def more(
-            positions: NDArray[np.int64], number: int, asked: set[int] = asked
-        ) -> NDArray[np.uint64]:
-            asked.update(positions.tolist())
-            return further(positions, number)
-
-        RoundedGaussian(scale).from_words(words, more)
-        assert len(asked) < most * len(words)
+    for scale in (256.0, 2.0**30):
+        script = Script(seed=9)
+        RoundedGaussian(scale).fill(np.empty(100_000, dtype=np.int64), script)
+        assert script.asked < 108_000
 
 
 def test_impossible_deviations() -> None:

@@ -60,7 +60,7 @@ def test_the_definition_here_is_the_cover_of_the_library() -> None:
 
 @pytest.mark.parametrize("row", FADING, ids=lambda row: row.name)
 def test_every_age_of_a_thousand_steps(row: TableRow) -> None:
-    budgets = list(row.computed.schedule.budgets)
+    budgets = list(row.computed.noise.budgets)
     np.testing.assert_allclose(
         empirical_losses(budgets, SHORT), by_definition(budgets, SHORT), rtol=1e-13
     )
@@ -75,7 +75,7 @@ def test_any_horizon_and_any_budgets(horizon: int, budgets: list[float]) -> None
 
 
 def test_ages_of_a_million_steps() -> None:
-    budgets = np.array(rows(LONG, fading=True)[1].computed.schedule.budgets)
+    budgets = np.array(rows(LONG, fading=True)[1].computed.noise.budgets)
     losses = empirical_losses(budgets.tolist(), LONG)
     assert len(losses) == LONG
     for age in (123_456, 700_001, 987_654, LONG - 3, LONG - 1):
@@ -92,7 +92,7 @@ def test_positions_past_the_horizon_do_not_count() -> None:
 def test_it_lies_between_the_exact_loss_and_the_theorem() -> None:
     ages = np.arange(SHORT)
     for row in FADING:
-        found = empirical_losses(row.computed.schedule.budgets, SHORT) * (1.0 + 1e-12)
+        found = empirical_losses(row.computed.noise.budgets, SHORT) * (1.0 + 1e-12)
         assert np.all(row.computed.loss(ages) <= found)
         assert np.all(found <= np.asarray(row.computed.paper_loss(ages)) * (1.0 + 1e-11))
     assert len(TABLE) == 16

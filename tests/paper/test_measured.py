@@ -66,7 +66,7 @@ def test_parts_of_a_run_count_as_one(monkeypatch: pytest.MonkeyPatch) -> None:
 
 def test_every_row_of_the_table_is_tried_and_the_corollary() -> None:
     found = trials(200)
-    delays = [(each.row.horizon, each.mechanism.schedule.delay) for each in found]
+    delays = [(each.row.horizon, each.mechanism.delay) for each in found]
     assert [each.row for each in found[: len(TABLE)]] == list(TABLE)
     assert not any(delay for _, delay in delays[: len(TABLE)])
     assert delays[len(TABLE) :] == [
@@ -87,9 +87,7 @@ def test_the_report_shows_what_was_measured() -> None:
     assert len(section.table) == 1 + 9 + 3
     assert {len(line) for line in section.table} == {12}
     text = page([section], Path())
-    assert all(
-        f"{each.mse:,.1f}" in text for each in results if not each.trial.mechanism.schedule.delay
-    )
+    assert all(f"{each.mse:,.1f}" in text for each in results if not each.trial.mechanism.delay)
     for each in results:
         assert 0 <= each.lower_bound <= each.kept_by_two_thirds
         assert each.upper_bound <= each.corollary or each.trial.row.exponent is None

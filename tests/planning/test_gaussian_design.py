@@ -142,8 +142,7 @@ def test_rates_give_the_sequences() -> None:
     poles = math.log(2.0) / np.array([50.0, 4.0, 1.0])
     found = response_of(np.array([0.001, 0.05, 0.3]), poles)
     mechanism = fc.Gaussian(sigma=1.0, half_lives=(50, 4, 1), weights=found.weights.tolist())
-    memories = mechanism.schedule.memories
-    assert memories is not None
+    memories = mechanism.noise
     assert memories.response.decays == pytest.approx(found.decays, rel=1e-2)
     assert memories.response.parts == pytest.approx(found.parts, rel=1e-2)
 

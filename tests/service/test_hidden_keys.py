@@ -82,7 +82,7 @@ def test_too_many_keys_stop_their_stream_only(
         {"unit": {"of": "event"}},
         {"unit": {"of": "person", "per": "1d", "keys": 2}},
         {"discovery": {"per": "1d"}},
-        {"discovery": {"per": "1d", "stages": [[0, 1.5]], "delta": 1e-9, "keys": 1}},
+        {"discovery": {"per": "1d", "stages": [[0, "1.5"]], "delta": 1e-9, "keys": 1}},
         {"other": "absent"},
         {"discovery": None, "other": "/"},
     ],
@@ -95,11 +95,11 @@ def test_what_would_break_the_promise_is_refused(
         "tick": "1h",
         "mechanism": {
             "kind": "blocks",
-            "levels": [{"length": 1, "stages": [[0, 500000]], "tied": False}],
+            "levels": [{"length": 1, "epsilon": 0.5}],
         },
         "keys": ["/"],
         "unit": UNIT,
-        "discovery": {"per": "1d", "stages": [[0, 1000000]], "delta": 1e-9, "keys": 1},
+        "discovery": {"per": "1d", "stages": [[0, 1.0]], "delta": 1e-9, "keys": 1},
     }
     body = json.dumps({**fields, **wrong})
     reply = harness.request(

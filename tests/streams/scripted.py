@@ -8,7 +8,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 import fadecount as fc
-from fadecount.mechanisms import CARRY
+from fadecount.mechanisms import CARRY, Schedule
 from fadecount.noise import Law
 
 
@@ -37,10 +37,11 @@ def value_of(level: int, round_number: int, node: int, column: int) -> int:
 
 def names_in_use(mechanism: fc.Mechanism, step: int) -> list[tuple[int, int, int]]:
     """The variables in the output of a step, from the rules of the schedule."""
-    schedule = mechanism.schedule
-    if step <= schedule.delay:
+    schedule = mechanism.noise
+    assert isinstance(schedule, Schedule)
+    if step <= mechanism.delay:
         return []
-    rounds, clock = schedule.place(step - schedule.delay)
+    rounds, clock = schedule.place(step - mechanism.delay)
     names = [
         (level, rounds, clock >> level)
         for level in range(clock.bit_length())
@@ -55,7 +56,7 @@ def expected(mechanism: fc.Mechanism, inputs: NDArray[np.int64]) -> NDArray[np.i
     :class:`NamedNoise`."""
     steps, width = inputs.shape
     sums = np.cumsum(inputs, axis=0)
-    delay = mechanism.schedule.delay
+    delay = mechanism.delay
     result = np.zeros_like(inputs)
     for step in range(delay + 1, steps + 1):
         names = names_in_use(mechanism, step)

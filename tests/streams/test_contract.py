@@ -137,7 +137,7 @@ def test_keys_declared_later_have_the_law_of_the_others(
     for step in range(13, 32):
         names = names_in_use(mechanism, step)
         noise = sum(value_of(*name, 0 if name in kept else 2) for name in names)
-        counted = 9 if step - mechanism.schedule.delay >= 13 else 0
+        counted = 9 if step - mechanism.delay >= 13 else 0
         assert values[step - 13, 2] == (noise + counted if names else 0)
 
 

@@ -29,7 +29,7 @@ from fadecount.counters.memory_path import MemoryPath
 from fadecount.counters.path import IntervalPath, NoisePath, Path
 from fadecount.counters.state import MOST_AHEAD, Parts, SavedState, check_parts, damaged
 from fadecount.errors import HorizonError, ParameterError, bad_parameter
-from fadecount.mechanisms import Blocks, Figure, IntervalSchedule, Mechanism
+from fadecount.mechanisms import Blocks, Figure, IntervalSchedule, Mechanism, Memories
 from fadecount.noise import Lineage, NoiseSource, SystemNoise, require_lineage
 
 Row = Sequence[int] | NDArray[np.integer]
@@ -112,20 +112,20 @@ class Counter:
         self._start(source)
 
     def _start(self, source: NoiseSource) -> None:
-        schedule = self._mechanism.schedule
-        if self._mechanism.loss(schedule.delay) == np.inf:
+        mechanism, noise = self._mechanism, self._mechanism.noise
+        if mechanism.loss(mechanism.delay) == np.inf:
             raise ParameterError(
                 "mechanism must have a finite loss, got inf; make the first budget finite"
             )
-        self._delay, self._horizon = schedule.delay, schedule.horizon
+        self._delay, self._horizon = mechanism.delay, mechanism.last_step
         self._delayed: deque[Any] = deque()
         self._path: Path
-        if schedule.memories is not None:
-            self._path = MemoryPath(schedule.memories, source, self._width)
-        elif isinstance(schedule, IntervalSchedule):
-            self._path = IntervalPath(schedule, source)
+        if isinstance(noise, Memories):
+            self._path = MemoryPath(noise, source, self._width)
+        elif isinstance(noise, IntervalSchedule):
+            self._path = IntervalPath(noise, source)
         else:
-            self._path = NoisePath(schedule, source, self._width)
+            self._path = NoisePath(noise, source, self._width)
 
     def __repr__(self) -> str:
         return f"Counter({self._mechanism!r}, shape={self.shape}, time={self.time})"

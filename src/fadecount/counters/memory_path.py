@@ -17,6 +17,7 @@ block is refused, and its noise is forgotten.
 
 from __future__ import annotations
 
+from functools import lru_cache
 from typing import Any
 
 import numpy as np
@@ -41,9 +42,9 @@ class MemoryPath:
 
     def __init__(self, memories: Memories, source: NoiseSource, width: int) -> None:
         self._memories, self._source = memories, source
-        self._law = RoundedGaussian(memories.deviation)
+        self._law = _law_of(memories.deviation)
         self.shown = 0
-        self.tails: list[Rows] = [np.zeros(width, dtype=np.int64)] * memories.rows
+        self.tails: list[Rows] = [np.zeros(width, dtype=np.int64)] * memories.rows()
 
     def add_to(self, sums: Rows) -> None:
         """Add the noise of the next ``len(sums)`` steps, a block at a time that stays in cache."""
@@ -101,6 +102,11 @@ class MemoryPath:
         noise += 1 << plan.unit_bits >> 1
         noise >>= plan.unit_bits
         sums += noise
+
+
+@lru_cache(maxsize=16)
+def _law_of(deviation: float) -> RoundedGaussian:
+    return RoundedGaussian(deviation)
 
 
 def _remember(memory: Memory, first: int, start: Rows, values: Rows) -> None:

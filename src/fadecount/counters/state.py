@@ -28,7 +28,15 @@ from fadecount.checks import LONGEST, require_integer
 from fadecount.counters.inputs import LARGEST_SUM
 from fadecount.counters.path import law_of, variable
 from fadecount.errors import SavedStateError
-from fadecount.mechanisms import CARRY, Blocks, Intervals, IntervalSchedule, Mechanism
+from fadecount.mechanisms import (
+    CARRY,
+    Blocks,
+    Intervals,
+    IntervalSchedule,
+    Mechanism,
+    Memories,
+    Schedule,
+)
 from fadecount.noise import NoiseSource, SystemNoise
 
 MOST_AHEAD = 1 << 12
@@ -106,7 +114,7 @@ class SavedState:
         numbers = np.frombuffer(content[length:], dtype="<i8").astype(np.int64)
         rows = numbers.reshape((1 + delayed + tails + ahead, width or 1))
         counts, noise, to_come = np.split(rows, [1 + delayed, 1 + delayed + tails])
-        plain = not isinstance(mechanism, Blocks) and mechanism.schedule.memories is None
+        plain = not isinstance(mechanism, Blocks) and isinstance(mechanism.noise, Schedule)
         bound = _LARGEST_NOISE if plain else LARGEST_SUM
         if isinstance(mechanism, Intervals):  # up to 64 of them are added up
             bound >>= 6
@@ -145,9 +153,8 @@ def _passes(numbers: Row, bound: int) -> bool:
 
 def check_parts(mechanism: Mechanism, parts: Parts) -> None:
     """Refuse the parts of a counter that do not fit their time, or each other."""
-    schedule, ahead = mechanism.schedule, len(parts.ahead)
-    delayed = min(parts.time, schedule.delay)
-    tails = schedule.rows(max(0, parts.time - schedule.delay) + ahead)
+    delayed = min(parts.time, mechanism.delay)
+    tails = mechanism.noise.rows(parts.time - delayed + len(parts.ahead))
     rows = (*parts.delayed, *parts.tails, *parts.ahead)
     whole = (len(parts.delayed), len(parts.tails)) == (delayed, tails)
     if not whole or parts.ratchets or any(len(row) != len(parts.total) for row in rows):
@@ -176,9 +183,8 @@ def widened(
 
 
 def _new_tails(mechanism: Mechanism, time: int, width: int, source: NoiseSource) -> list[Row]:
-    schedule = mechanism.schedule
-    shown = max(0, time - schedule.delay)
-    if schedule.memories is not None:
+    schedule, shown = mechanism.noise, max(0, time - mechanism.delay)
+    if isinstance(schedule, Memories):
         return [np.zeros(width, dtype=np.int64) for _ in range(schedule.rows(shown))]
     round_number, clock = schedule.place(shown) if shown else (0, 0)
 

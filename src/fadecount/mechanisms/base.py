@@ -57,13 +57,19 @@ class Mechanism(ABC):
 
     @property
     @abstractmethod
-    def schedule(self) -> Schedule:
-        """When which noise is drawn."""
+    def noise(self) -> Schedule | Memories:
+        """The noise in the running total: its rows and its errors, by shown steps. Block counters
+        refuse it: they publish several numbers."""
+
+    @property
+    def delay(self) -> int:
+        """How many steps outputs lag behind."""
+        return 0
 
     @property
     def last_step(self) -> int | None:
         """The last step that a counter can take; None if there is none."""
-        return self.schedule.horizon
+        return None
 
     @property
     def planned_tick_seconds(self) -> float | None:
@@ -216,24 +222,19 @@ class Mechanism(ABC):
 
     # Error
     # --------------------------------------------------------------------------------------------
-    @property
-    def noise(self) -> Schedule | Memories:
-        """What computes errors, by shown steps: slots, or decaying sums."""
-        return self.schedule.memories or self.schedule
-
     def shown(self, steps: ArrayLike) -> NDArray[np.int64]:
         """The last input that the output of each step shows: 0 while the delay lasts."""
         last, end = int(np.max(steps, initial=0)), self.last_step
         if end is not None and last > end:
             bound = f"at most {end}, the last step"
             raise bad_parameter("step or horizon", last, bound, "give one within it")
-        return np.maximum(np.asarray(steps, dtype=np.int64) - self.schedule.delay, 0)
+        return np.maximum(np.asarray(steps, dtype=np.int64) - self.delay, 0)
 
     def variance(self, step: ArrayLike) -> float | Losses:
         """The variance of the noise in the output of a step (from 1), in squared counts; scalar or
         array."""
         steps = require_step(step)
-        return shaped(self.noise.variance(self.shown(steps)), steps)
+        return shaped(self.noise.window_variance(0, self.shown(steps)), steps)
 
     def mse(self, horizon: int, *, continuous: bool = False) -> float:
         """The mean squared error that the noise causes over the outputs ``1 .. horizon`` (the
@@ -254,8 +255,7 @@ class Mechanism(ABC):
         >>> round(hourly.variance(1_000_000)), round(hourly.window_variance(999_999, 1_000_000))
         (157, 110)
         """
-        first, last = self.shown(require_window(start, end)).tolist()
-        return float(self.noise.window_variance(first, last))
+        return float(self.noise.window_variance(*self.shown(require_window(start, end))))
 
     def window_interval(self, start: int, end: int, beta: float = 0.05) -> int:
         """How far the difference of the outputs of two steps is from the true one at most, except
@@ -298,11 +298,7 @@ class Mechanism(ABC):
     def to_json(self) -> str:
         """The mechanism as one line of versioned JSON that :meth:`from_json` reads back, equal to
         the last bit."""
-        fields = self._to_fields()
-        if self.planned_tick_seconds is None:
-            fields.pop("planned_tick_seconds", None)
-        head = {"fadecount": "mechanism", "version": JSON_VERSION, "kind": self.kind}
-        return json.dumps({**head, **fields}, allow_nan=False)
+        return json_line("mechanism", self, kind=self.kind)
 
     @staticmethod
     def from_json(text: str | bytes) -> Mechanism:
@@ -323,10 +319,6 @@ class Mechanism(ABC):
                 f"mechanism JSON must fit kind {kind!r}; write it with to_json()"
             ) from error
 
-    def _to_fields(self) -> dict[str, Any]:
-        assert dataclasses.is_dataclass(self)
-        return {each.name: _plain(getattr(self, each.name)) for each in dataclasses.fields(self)}
-
     @classmethod
     def _from_fields(cls, fields: dict[str, Any]) -> Mechanism:
         return cls(**{name: _from_plain(value) for name, value in fields.items()})
@@ -338,6 +330,11 @@ class ExactMechanism(Mechanism):
     __slots__ = ()
     _budget_fields: ClassVar[tuple[str, ...]]
     """The fields to which all losses are proportional."""
+
+    @property
+    @abstractmethod
+    def noise(self) -> Schedule:
+        """The noise in the running total."""
 
     @abstractmethod
     def _exact(self, age: int, position: int | None) -> int:
@@ -400,7 +397,7 @@ class ExactMechanism(Mechanism):
         """
         divisor = require_sensitivity(sensitivity, LARGEST_SENSITIVITY) * require_keys(keys)
         smaller, factor, less = self, 1.0 / divisor, 2.0**-53
-        while divisor > 1 and not _fits(smaller.schedule, self.schedule, divisor):
+        while divisor > 1 and not _fits(smaller.noise, self.noise, divisor):
             smaller, factor, less = self.scaled(factor), factor * (1.0 - less), min(0.5, 2.0 * less)
         return smaller
 
@@ -452,6 +449,13 @@ def require_window(start: int, end: int) -> tuple[int, int]:
     return first, require_integer("end", end, minimum=first + 1, maximum=LONGEST, remedy=remedy)
 
 
+def json_line(what: str, description: Any, **head: str) -> str:
+    """A frozen description as one line of versioned JSON: its parameters, but for those that are
+    None."""
+    named = {"fadecount": what, "version": JSON_VERSION, **head}
+    return json.dumps(named | _plain(description), allow_nan=False)
+
+
 def json_fields(text: str | bytes, what: str) -> dict[str, Any]:
     """The fields of versioned JSON, without its head; refused if it is about something else, or
     from a newer version."""
@@ -484,6 +488,11 @@ def _fits(schedule: Schedule, whole: Schedule, divisor: int) -> bool:
 
 
 def _plain(value: Any) -> Any:
+    if dataclasses.is_dataclass(value):
+        given = {
+            each.name: getattr(value, each.name) for each in dataclasses.fields(value) if each.init
+        }
+        return {name: _plain(each) for name, each in given.items() if each is not None}
     if isinstance(value, tuple):
         return [_plain(each) for each in value]
     return "inf" if isinstance(value, float) and math.isinf(value) else value

@@ -74,9 +74,12 @@ class Binary(_Trees):
         return self.horizon, self.epsilon
 
     @property
-    def schedule(self) -> Schedule:
-        budgets = (self._share,) * self._levels
-        return Schedule(budgets=budgets, alternating=True, horizon=self.horizon)
+    def noise(self) -> Schedule:
+        return Schedule(budgets=(self._share,) * self._levels, alternating=True)
+
+    @property
+    def last_step(self) -> int:
+        return self.horizon
 
     def _exact(self, age: int, position: int | None) -> int:
         first = 1 if position is None else position  # the first item is the worst
@@ -120,7 +123,7 @@ class Refresh(_Trees):
         return self.window, self.epsilon_current
 
     @property
-    def schedule(self) -> Schedule:
+    def noise(self) -> Schedule:
         return Schedule(
             budgets=(self._share,) * self._levels,
             alternating=True,

@@ -180,12 +180,7 @@ class Blocks(ExactMechanism):
         return f"Blocks({', '.join(map(repr, self.levels))})"
 
     @property
-    def last_step(self) -> None:
-        """Block counters go on for ever."""
-        return
-
-    @property
-    def schedule(self) -> Schedule:
+    def noise(self) -> Schedule:
         raise ParameterError(
             "mechanism must publish one running total, got Blocks; count with fadecount.Counter"
         )
@@ -430,20 +425,10 @@ class Blocks(ExactMechanism):
         roundings = 0.5 * sum(len(group) > 1 for group in self.groups)
         return float(widest) + roundings
 
-    def _to_fields(self) -> dict[str, Any]:
-        """Budgets are integers in millionths."""
-        levels = [
-            {"length": level.length, "stages": level.stages, "tied": level.tied}
-            for level in self.levels
-        ]
-        return {"levels": levels, "planned_tick_seconds": self.planned_tick_seconds}
-
     @classmethod
     def _from_fields(cls, fields: dict[str, Any]) -> Self:
-        levels, tick = fields.pop("levels"), fields.pop("planned_tick_seconds", None)
-        if fields or not isinstance(levels, list) or len(levels) > MOST_LEVELS:
-            raise TypeError("fields of another mechanism")
-        return cls(*map(_level_from_fields, levels), planned_tick_seconds=tick)
+        levels = fields.pop("levels")[: MOST_LEVELS + 1]
+        return cls(*(Level(**each) for each in levels), **fields)
 
 
 def _shift_back(levels: Sequence[Level], end: int, now: int) -> int:
@@ -452,23 +437,6 @@ def _shift_back(levels: Sequence[Level], end: int, now: int) -> int:
     *smaller, level = levels
     back = level.stages[0].millionths
     return back + (_shift_back(smaller, end, now) if smaller and end - level.length < now else 0)
-
-
-def _level_from_fields(fields: Any) -> Level:
-    """A level as JSON has it."""
-    if not isinstance(fields, dict) or fields.keys() != {"length", "stages", "tied"}:
-        raise TypeError("not a level")
-    (lag, first), *later = stages_from_json(fields["stages"])
-    budgets: Any = first, tuple(later)
-    return Level(fields["length"], budgets[0], lag=lag, tied=fields["tied"], later=budgets[1])
-
-
-def stages_from_json(stages: Any) -> list[tuple[int, Fraction]]:
-    """Lags and budgets as JSON has them: plain integers only, in millionths."""
-    whole = isinstance(stages, list) and 1 <= len(stages) <= MOST_LEVELS
-    if not whole or any(len(each) != 2 or {*map(type, each)} != {int} for each in stages):
-        raise TypeError("not stages")
-    return [(lag, Fraction(budget, MILLION)) for lag, budget in stages]
 
 
 _SCAN = 1 << 18
@@ -498,7 +466,10 @@ def _lag(name: str, value: Any) -> int:
 def _millionths(name: str, value: Any) -> int:
     """A budget as an exact number of millionths, or a :class:`ParameterError`."""
     if isinstance(value, Fraction | Decimal | int) and not isinstance(value, bool):
-        exact = Fraction(value) if math.isfinite(value) else Fraction(0)
+        try:
+            exact = Fraction(value)
+        except (ValueError, OverflowError):  # no number, or none that is finite
+            exact = Fraction(0)
     else:
         remedy = "a smaller budget is more private and noisier"
         real = require_real(name, value, low=0.0, high=LARGEST_BUDGET, remedy=remedy)

@@ -25,7 +25,6 @@ the thresholds are moved up to the lowest that is kept, which only makes passing
 
 from __future__ import annotations
 
-import json
 import math
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
@@ -40,8 +39,8 @@ from numpy.typing import ArrayLike, NDArray
 
 from fadecount.checks import require_integer, require_real, require_whole, set_fields, shaped
 from fadecount.errors import ParameterError, bad_parameter
-from fadecount.mechanisms.base import JSON_VERSION, json_fields, require_keys
-from fadecount.mechanisms.blocks import MILLION, MOST_LEVELS, stages_from_json, stages_of
+from fadecount.mechanisms.base import json_fields, json_line, require_keys
+from fadecount.mechanisms.blocks import MILLION, MOST_LEVELS, stages_of
 from fadecount.mechanisms.gaussian import require_delta
 from fadecount.mechanisms.noise_law import scale_of
 
@@ -196,10 +195,8 @@ class Discovery:
     # As text
     # --------------------------------------------------------------------------------------------
     def to_json(self) -> str:
-        """The discovery as one line of versioned JSON; budgets are integers in millionths."""
-        stages = [(lag, round(epsilon * MILLION)) for lag, epsilon in self.stages]
-        fields = {"per": self.per, "stages": stages, "delta": self.delta, "keys": self.keys}
-        return json.dumps({"fadecount": "discovery", "version": JSON_VERSION, **fields})
+        """The discovery as one line of versioned JSON."""
+        return json_line("discovery", self)
 
     @classmethod
     def from_json(cls, text: str | bytes) -> Self:
@@ -207,9 +204,8 @@ class Discovery:
         :class:`ParameterError`."""
         fields = json_fields(text, "discovery")
         try:
-            stages: Any = stages_from_json(fields.pop("stages"))
-            return cls(stages=stages, **fields)
-        except (KeyError, TypeError) as error:
+            return cls(**fields)
+        except TypeError as error:
             raise ParameterError(
                 "discovery JSON must hold per, stages, delta and keys; write it with to_json()"
             ) from error

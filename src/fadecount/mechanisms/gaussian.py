@@ -6,7 +6,6 @@ import math
 from collections.abc import Sequence
 from dataclasses import KW_ONLY, dataclass, field, replace
 from fractions import Fraction
-from functools import lru_cache
 from itertools import pairwise
 from typing import Any, ClassVar, Self
 
@@ -44,7 +43,7 @@ from fadecount.mechanisms.memories import (
     memories_of,
     resolved,
 )
-from fadecount.mechanisms.schedule import Schedule, Steps
+from fadecount.mechanisms.schedule import Steps
 
 SMALLEST_SIGMA, LARGEST_SIGMA = 0.5, 2.0**32
 SMALLEST_DELTA = 1e-300
@@ -102,19 +101,15 @@ class Gaussian(Mechanism):
             delay=require_delay(self.delay),
             planned_tick_seconds=planned_tick(self.planned_tick_seconds),
         )
-        self._memories  # noqa: B018 - refuses what does not fit
+        self.noise  # noqa: B018 - refuses what does not fit
 
     @property
-    def _memories(self) -> Memories:
+    def noise(self) -> Memories:
         epochs = tuple(as_epoch(each) for each in self.half_lives)
         memories = memories_of(self.sigma, epochs, tuple(self.weights))
         if memories is None:
             raise _too_wide("sigma", self.sigma)
         return memories
-
-    @property
-    def schedule(self) -> Schedule:
-        return _schedule(self)
 
     def for_sensitivity(self, sensitivity: int, *, keys: int = 1) -> Self:
         """The same promise when one unit can change up to ``keys`` counts by up to ``sensitivity``
@@ -129,13 +124,13 @@ class Gaussian(Mechanism):
         root = math.sqrt(require_keys(keys))
         if factor == keys == 1:
             return self
-        memories = self._memories
+        memories = self.noise
         added = memories.shift_bound(_AGES)
         usable = np.flatnonzero(np.isfinite(added[1:]))
         own = (np.sqrt(memories.response.loss_square(_AGES)) + added)[usable]
         mechanism = self.scaled(1.0 / (factor * root))
         while True:
-            wide = mechanism._memories
+            wide = mechanism.noise
             # what is added grows with the age, so between two ages it is at most that of the later
             more = wide.shift_bound(_AGES, float(factor))[usable + 1] - factor * added[usable]
             worst = factor + float(np.max(more / own, initial=0.0))
@@ -167,7 +162,7 @@ class Gaussian(Mechanism):
         return shaped(self._mu(ages), ages)
 
     def _mu(self, age: Whole, size: float = 1.0) -> Number:
-        memories, shown = self._memories, np.maximum(np.asarray(age) - self.delay, 0)
+        memories, shown = self.noise, np.maximum(np.asarray(age) - self.delay, 0)
         length = size * np.sqrt(memories.response.loss_square(shown)) + memories.shift_bound(
             shown, size
         )
@@ -193,7 +188,7 @@ class Gaussian(Mechanism):
         distinct, counts = places[places <= last], times[places <= last]
         if not distinct.size:
             return 0.0
-        memories = self._memories
+        memories = self.noise
         response = memories.response
         rates = response.decays[:, None] + response.decays[None, :]
         amplitudes, square = np.zeros(len(response.decays)), 0.0
@@ -313,8 +308,3 @@ def _weights(values: Any, half_lives: int) -> tuple[float, ...]:
         bound = "at least 2**-43 once the others are rounded"
         raise bad_parameter(f"weights[{half_lives}]", weights[-1], bound, remedy)
     return exact
-
-
-@lru_cache(maxsize=256)
-def _schedule(mechanism: Gaussian) -> Schedule:
-    return Schedule(budgets=(), delay=mechanism.delay, memories=mechanism._memories)

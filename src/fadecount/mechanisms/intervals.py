@@ -85,9 +85,13 @@ class Intervals(ExactMechanism):
         return max(last for _, last, _ in self.intervals)
 
     @property
-    def schedule(self) -> Schedule:
+    def last_step(self) -> int:
+        return self.horizon
+
+    @property
+    def noise(self) -> IntervalSchedule:
         budgets = tuple(budget for _, _, budget in self.intervals)
-        return IntervalSchedule(budgets=budgets, horizon=self.horizon, intervals=self.intervals)
+        return IntervalSchedule(budgets=budgets, intervals=self.intervals)
 
     def scaled(self, factor: float) -> Self:
         return type(self)(

@@ -51,12 +51,7 @@ class LevelMechanism(ExactMechanism):
         """The budget of each noise variable of a level."""
 
     @property
-    @abstractmethod
-    def delay(self) -> int:
-        """How many steps outputs lag behind."""
-
-    @property
-    def schedule(self) -> Schedule:
+    def noise(self) -> Schedule:
         return _schedule(self)
 
     def _exact(self, age: int, position: int | None) -> int:
@@ -150,7 +145,6 @@ class Linear(LevelMechanism):
 
     @property
     def delay(self) -> int:
-        """Outputs lag behind by one step."""
         return 1
 
     def _level_budget(self, level: int) -> float:
@@ -203,13 +197,12 @@ class Designed(LevelMechanism):
 
 @lru_cache(maxsize=256)
 def _schedule(mechanism: LevelMechanism) -> Schedule:
-    budgets = tuple(mechanism._level_budget(level) for level in range(LEVELS))
-    return Schedule(budgets=budgets, delay=mechanism.delay)
+    return Schedule(budgets=tuple(mechanism._level_budget(level) for level in range(LEVELS)))
 
 
 @lru_cache(maxsize=256)
 def _units(mechanism: LevelMechanism) -> list[int]:
-    return [units_of(budget) for budget in mechanism.schedule.budgets]
+    return [units_of(budget) for budget in mechanism.noise.budgets]
 
 
 def shortest_way(budgets: Sequence[int], first: int, last: int) -> int:

@@ -262,9 +262,8 @@ class Memories:
         """The sum of all noise stays below two to the power of this."""
         return min(62, 60 - self.kept.bit_length() + self.kept_dropped)
 
-    @property
-    def rows(self) -> int:
-        """How many numbers a count needs besides its sum."""
+    def rows(self, shown: int = 0) -> int:  # noqa: ARG002 - it is the same at every step
+        """How many numbers the noise of one count takes."""
         return 1 + len(self.memories)
 
     @cached_property
@@ -277,7 +276,7 @@ class Memories:
         division by ``shrink``: the smaller of two bounds (docs/gaussian.md). Infinite where neither
         closes, at ages beyond about 2**30 with half-lives of that size and large weight."""
         unit = 2.0**self.unit_bits
-        floors = 1.0 + self.rows / 64.0
+        floors = 1.0 + self.rows() / 64.0
         if self.kept:
             floors += self._weights[0] * 2.0**self.kept_dropped
         read_error = 0.0
@@ -306,21 +305,16 @@ class Memories:
 
     # The error, by shown steps; 0 is the empty output before the first one.
     # --------------------------------------------------------------------------------------------
-    def variance(self, shown: Integers) -> Reals:
-        """The variance of the noise in the output of each step, in squared counts."""
-        whole = self._square * self.response.variance(shown) + _ROUNDING
-        return np.where(shown > 0, whole, 0.0)
-
     def mean_variance(self, shown: int, *, continuous: bool = False) -> float:
         """The variance of the noise, averaged over the steps ``1 .. shown``; before outputs are
         rounded, if it is to be ``continuous``."""
         rounding = 0.0 if continuous else _ROUNDING
         return self._square * self.response.mean_variance(shown) + rounding
 
-    def window_variance(self, first: int, last: int) -> float:
-        """The variance of the noise in the difference of the outputs of two steps."""
-        rounding = _ROUNDING * ((first > 0) + (last > 0))
-        return self._square * float(self.response.window_variance(first, last)) + rounding
+    def window_variance(self, firsts: Any, lasts: Any) -> Reals:
+        """The variances of the noise in the differences of the outputs of two steps."""
+        rounding = _ROUNDING * ((np.asarray(firsts) > 0) * 1 + (np.asarray(lasts) > 0))
+        return self._square * self.response.window_variance(firsts, lasts) + rounding
 
     def farthest_ever(self, shown: int, beta: float) -> float:
         """A bound that the noise of any step up to this one exceeds with probability at most
@@ -360,7 +354,7 @@ class Memories:
         units a term) can add."""
         unit = math.ldexp(1.0, -self.unit_bits)
         spread = self.deviation * unit * np.sqrt(variances) * (1.0 + 2.0**-9)
-        return spread * normal_quantile(0.5 * beta) + 4.0 * outputs * (self.rows + 1) * unit
+        return spread * normal_quantile(0.5 * beta) + 4.0 * outputs * (self.rows() + 1) * unit
 
     @property
     def _square(self) -> float:

@@ -1,10 +1,10 @@
 """The schedule of a mechanism: which noise slots are in use at a step, and which are renewed.
 
-Every mechanism of fadecount releases the running sum plus the noise variables in use. A schedule
-says which these are, as plain data, so that one counter runs them all:
+A mechanism of discrete Laplace noise releases the running sum plus the noise variables in use. A
+schedule says which these are, as plain data, so that one counter runs them all. The first ``delay``
+outputs of the mechanism are 0; afterwards the output at step ``t`` shows the inputs up to ``t -
+delay``: that many steps are *shown*.
 
-* The first ``delay`` outputs are 0; afterwards the output at step ``t`` shows the inputs up to ``t
-  - delay``.
 * A *clock* starts at 1 with the first shown step, and again with each round.
 * Slot ``l`` belongs to level ``l`` of the dyadic intervals of the clock, ``[k * 2**l, (k + 1) *
   2**l - 1]`` for every ``k >= 1``: one variable per interval, drawn when the interval begins. None
@@ -28,7 +28,6 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from fadecount.checks import LONGEST
-from fadecount.mechanisms.memories import Memories
 from fadecount.mechanisms.noise_law import quantiles, tail_bound, variance_of
 
 Steps = NDArray[np.int64]
@@ -46,18 +45,12 @@ class Schedule:
     rules. Errors are by shown steps; 0 is the empty output before the first one."""
 
     budgets: tuple[float, ...]
-    delay: int = 0
     alternating: bool = False
     round_length: int | None = None
     carry_budget: float = math.inf
-    horizon: int | None = None
-    memories: Memories | None = None
-    """In place of slots: decaying sums of past noise."""
 
     def rows(self, shown: int) -> int:
         """How many numbers the noise of one count takes after so many shown steps."""
-        if self.memories is not None:
-            return self.memories.rows
         return (self.place(shown)[1] if shown else 0).bit_length() + 1
 
     def place(self, shown: int) -> tuple[int, int]:
@@ -85,13 +78,9 @@ class Schedule:
         return budgets, np.stack(np.broadcast_arrays(*counts), axis=-1).astype(np.int8)
 
     def window_variance(self, firsts: Any, lasts: Any) -> NDArray[np.float64]:
-        """The variance of the noise in the differences of the outputs of two steps."""
+        """The variances of the noise in the differences of the outputs of two steps."""
         budgets, counts = self.renewed(firsts, lasts)
         return np.asarray(counts @ np.array([variance_of(each) for each in budgets.tolist()]))
-
-    def variance(self, shown: Steps) -> NDArray[np.float64]:
-        """The variance of the noise in the output of each step."""
-        return self.window_variance(np.zeros_like(shown), shown)
 
     def mean_variance(self, shown: int, *, continuous: bool = False) -> float:
         """The variance of the noise, averaged over the steps ``1 .. shown``."""

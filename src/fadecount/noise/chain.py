@@ -24,14 +24,14 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from decimal import Context, Decimal
+from decimal import Decimal, getcontext
 from itertools import pairwise
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
-from fadecount.noise.laplace import DiscreteLaplace, MoreBits, decimal_context
+from fadecount.noise.laplace import DiscreteLaplace, MoreBits, digits
 from fadecount.noise.source import NoiseSource
 
 _CANCELLED_DIGITS = 60
@@ -48,20 +48,13 @@ class Difference(DiscreteLaplace):
     def tabled(self) -> bool:
         return False
 
-    def _centre(self, context: Context) -> Decimal:
+    def _centre(self) -> Decimal:
         """``ln c``, see the module."""
-        wide = decimal_context(context.prec + _CANCELLED_DIGITS)
-        one = Decimal(1)
-        p, sharp = (
-            wide.exp(wide.divide(Decimal(-1), Decimal.from_float(scale)))
-            for scale in (self.scale, self.sharper)
-        )
-        other = wide.multiply(
-            wide.subtract(one, wide.divide(sharp, p)), wide.subtract(one, wide.multiply(p, sharp))
-        )
-        away = wide.subtract(one, sharp)
-        other = wide.divide(other, wide.multiply(away, away))
-        return wide.ln(wide.divide(wide.multiply(Decimal(2), other), wide.add(one, p)))
+        with digits(getcontext().prec + _CANCELLED_DIGITS):
+            scales = self.scale, self.sharper
+            p, sharp = ((-1 / Decimal.from_float(scale)).exp() for scale in scales)
+            other = (1 - sharp / p) * (1 - p * sharp) / (1 - sharp) ** 2
+            return (2 * other / (1 + p)).ln()
 
     def from_words(
         self, words: NDArray[np.uint64], more: MoreBits, out: NDArray[np.int64] | None = None

@@ -52,8 +52,9 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable
+from contextlib import AbstractContextManager
 from dataclasses import dataclass, field
-from decimal import ROUND_FLOOR, ROUND_HALF_EVEN, Context, Decimal
+from decimal import ROUND_FLOOR, ROUND_HALF_EVEN, Context, Decimal, localcontext
 from functools import lru_cache, partial
 
 import numpy as np
@@ -83,16 +84,12 @@ class DiscreteLaplace:
     def __post_init__(self) -> None:
         if not 0.0 < self.scale <= LARGEST_SCALE:
             raise ValueError(f"scale must be in (0, 2**40], got {self.scale!r}")
-        context = decimal_context(50)
-        offset = context.multiply(
-            Decimal.from_float(self.scale),
-            context.add(
-                context.multiply(Decimal(63), context.ln(Decimal(2))), self._centre(context)
-            ),
-        )
+        with digits(50):
+            constant = 63 * Decimal(2).ln() + self._centre()
+            offset = float(Decimal.from_float(self.scale) * constant)
         # Balances the two reasons to settle.
         threshold = max(1, min(62, round((63 + math.log2(self.scale)) / 2)))
-        object.__setattr__(self, "_offset", float(offset))
+        object.__setattr__(self, "_offset", offset)
         object.__setattr__(self, "_smallest", 1 << threshold)
         object.__setattr__(
             self, "_margin", self.scale * (2.0 * _LOG_ERROR + 2.0**-threshold) * (1.0 + 2.0**-20)
@@ -103,10 +100,10 @@ class DiscreteLaplace:
         """Whether :func:`prefix_table` holds most draws of this law."""
         return self.scale <= LARGEST_TABLED_SCALE
 
-    def _centre(self, context: Context) -> Decimal:
+    def _centre(self) -> Decimal:
         """``ln(2 / (1 + q))`` with ``q = exp(-1 / scale)``."""
-        q = context.exp(context.divide(Decimal(-1), Decimal.from_float(self.scale)))
-        return context.subtract(context.ln(Decimal(2)), context.ln(context.add(Decimal(1), q)))
+        q = (-1 / Decimal.from_float(self.scale)).exp()
+        return Decimal(2).ln() - (1 + q).ln()
 
     def from_words(
         self, words: NDArray[np.uint64], more: MoreBits, out: NDArray[np.int64] | None = None
@@ -189,38 +186,32 @@ class DiscreteLaplace:
         """
         length, precision, asked = 63, 40, 0
         while True:
-            context = decimal_context(precision)
-            lowest = self._argument(bits + 1, length, context)
-            highest = self._argument(bits, length, context) if bits else Decimal("Infinity")
-            slack = context.multiply(
-                Decimal.from_float(self.scale * (length + 2)),
-                context.scaleb(Decimal(1), 6 - precision),
-            )
-            low, high = context.subtract(lowest, slack), context.add(highest, slack)
+            with digits(precision):
+                lowest = self._argument(bits + 1, length)
+                highest = self._argument(bits, length) if bits else Decimal("Infinity")
+                slack = Decimal.from_float(self.scale * (length + 2)).scaleb(6 - precision)
+                low, high = lowest - slack, highest + slack
             if high.is_finite() and _floor(low) == _floor(high):
                 return _floor(low)
             bits, length = bits << 64 | more(asked), length + 64
             asked, precision = asked + 1, precision + 40
 
-    def _argument(self, numerator: int, length: int, context: Context) -> Decimal:
+    def _argument(self, numerator: int, length: int) -> Decimal:
         """``s * (length * ln 2 - ln(numerator)) + s * ln(2 / (1 + q))``, to the precision of the
         context."""
-        logarithm = context.subtract(
-            context.multiply(Decimal(length), context.ln(Decimal(2))),
-            context.ln(context.create_decimal(numerator)),
-        )
-        return context.multiply(
-            Decimal.from_float(self.scale), context.add(logarithm, self._centre(context))
-        )
+        logarithm = length * Decimal(2).ln() - Decimal(numerator).ln()
+        return Decimal.from_float(self.scale) * (logarithm + self._centre())
 
 
 def _floor(value: Decimal) -> int:
     return int(value.to_integral_value(rounding=ROUND_FLOOR))
 
 
-@lru_cache(maxsize=16)
-def decimal_context(precision: int) -> Context:
-    return Context(prec=precision, rounding=ROUND_HALF_EVEN, Emin=-(10**17), Emax=10**17, traps=[])
+def digits(precision: int) -> AbstractContextManager[Context]:
+    """Decimal arithmetic with so many digits, whatever the settings of the caller."""
+    context = Context(prec=precision, rounding=ROUND_HALF_EVEN, Emin=-(10**17), Emax=10**17)
+    context.clear_traps()
+    return localcontext(context)
 
 
 LARGEST_TABLED_SCALE = 1024.0

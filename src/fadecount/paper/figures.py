@@ -36,7 +36,7 @@ def losses_of(row: TableRow, what: str, ages: Ages) -> Losses:
 
 @lru_cache(maxsize=8)
 def _all_empirical(row: TableRow) -> Losses:
-    return empirical_losses(row.measured.schedule.budgets, row.horizon)
+    return empirical_losses(row.measured.noise.budgets, row.horizon)
 
 
 def _drawn_ages(used: Sequence[TableRow]) -> Ages:

@@ -36,7 +36,7 @@ class Trial(NamedTuple):
     misses most) of ones."""
 
     row: TableRow
-    mechanism: fc.Mechanism
+    mechanism: fc.Gradual | fc.Refresh
     runs: int
 
 
@@ -80,11 +80,11 @@ class Measured:
         """The bound behind Corollary 1, with its constants: the delay, and for each of T steps the
         tail bound nu * sqrt(8 ln(2 T / beta)), with nu = max(sqrt(sum of b**2), b_max * sqrt(ln(2 T
         / beta))) over the scales b in use."""
-        (row, mechanism, _), schedule = self.trial, self.trial.mechanism.schedule
+        (row, mechanism, _), schedule = self.trial, self.trial.mechanism.noise
         scales = 1.0 / np.array(schedule.budgets_ever_in_use(int(mechanism.shown(row.horizon))))
         needed = math.log(2.0 * row.horizon / BETA)
         nu = max(math.sqrt(float(np.sum(scales**2))), float(scales.max()) * math.sqrt(needed))
-        return schedule.delay + nu * math.sqrt(8.0 * needed)
+        return mechanism.delay + nu * math.sqrt(8.0 * needed)
 
     @property
     def lower_bound(self) -> int:
@@ -124,7 +124,7 @@ def run(
     mechanism: fc.Mechanism, horizon: int, runs: int
 ) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
     """The mean squared error and the largest error of some runs at once."""
-    one = 1 if mechanism.schedule.delay else 0
+    one = 1 if mechanism.delay else 0
     counter = fc.Counter(mechanism, shape=(runs,))
     squares, largest = np.zeros(runs, dtype=np.float64), np.zeros(runs, dtype=np.int64)
     block = max(1, _BLOCK_ITEMS // runs)
@@ -163,7 +163,7 @@ def measured_section(results: Sequence[Measured]) -> Section:
     for each in results:
         row, mechanism, runs = each.trial
         mse: list[object] = [""] * 4
-        if not (delay := mechanism.schedule.delay):
+        if not (delay := mechanism.delay):
             mse = [each.mse, *each.interval, each.forecast]
             held.append(each.interval[0] <= each.forecast <= each.interval[1])
         bounds = [each.lower_bound, each.kept_by_two_thirds, each.upper_bound]

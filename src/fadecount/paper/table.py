@@ -42,19 +42,19 @@ class TableRow:
         return self.exponent is None and self.ratio is None
 
     @property
-    def computed(self) -> fc.Mechanism:
+    def computed(self) -> fc.Gradual | fc.Refresh:
         """The mechanism whose error is 1000 with continuous noise, as the paper calibrates; the
         optimal ratio is the true one."""
         return _computed(self)
 
     @property
-    def printed_mechanism(self) -> fc.Mechanism:
+    def printed_mechanism(self) -> fc.Gradual | fc.Refresh:
         if self.exponent is not None:
             return fc.Gradual(epsilon=self.printed[0], exponent=self.exponent)
         return fc.Refresh(self.window, *self.printed)
 
     @property
-    def measured(self) -> fc.Mechanism:
+    def measured(self) -> fc.Gradual | fc.Refresh:
         """The mechanism of the table: as computed where that agrees with the print, else the
         printed pair itself."""
         return self.printed_mechanism if self.is_optimal else self.computed
@@ -67,8 +67,8 @@ class TableRow:
 
 
 @lru_cache(maxsize=64)
-def _computed(row: TableRow) -> fc.Mechanism:
-    shape: fc.Mechanism
+def _computed(row: TableRow) -> fc.Gradual | fc.Refresh:
+    shape: fc.Gradual | fc.Refresh
     if row.exponent is not None:
         shape = fc.Gradual(1.0, row.exponent)
     else:

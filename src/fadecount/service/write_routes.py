@@ -148,7 +148,7 @@ def _description(new: NewStream) -> Description:
         fields = {"fadecount": "mechanism", "version": 1, **new.mechanism}
         mechanism = Mechanism.from_json(msgspec.json.encode(fields))
         ticks = Ticks(tick_seconds=parse_duration(new.tick), zone=new.zone)
-    if not isinstance(mechanism, Blocks) and mechanism.schedule.delay > LONGEST_DELAY:
+    if not isinstance(mechanism, Blocks) and mechanism.delay > LONGEST_DELAY:
         raise bad_request("bad_mechanism", f"delay must be at most {LONGEST_DELAY} ticks")
     with _checking("bad_unit"):
         unit = Unit.from_json(msgspec.to_builtins(new.unit))

@@ -546,7 +546,7 @@ class Published:
     @property
     def _delay(self) -> int:
         mechanism = self.description.mechanism
-        return 0 if isinstance(mechanism, Blocks) else mechanism.schedule.delay
+        return 0 if isinstance(mechanism, Blocks) else mechanism.delay
 
     def _level(self, per: str) -> int | None:
         """The level whose blocks are the slots of a length, if there is one."""
