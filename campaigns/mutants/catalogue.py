@@ -949,8 +949,8 @@ MUTANTS = (
     Mutant(
         "a block's lag one short",
         BLOCKS,
-        "return max(0, step - level.lag) // level.length",
-        "return max(0, step - level.lag + 1) // level.length",
+        "return max(0, step - size.stages[stage].lag) // size.length",
+        "return max(0, step - size.stages[stage].lag + 1) // size.length",
         BLOCK_COUNTERS,
     ),
     Mutant(
@@ -1147,8 +1147,8 @@ MUTANTS = (
     Mutant(
         "a count that is not carried up",
         BLOCKS,
-        "self._counted[first] = self._counted[first] + counted",
-        "self._counted[first] = self._counted[first]",
+        "self._add(rows, now // level.length - len(rows))",
+        "self._add(0 * rows, now // level.length - len(rows))",
         BLOCK_COUNTERS,
     ),
     Mutant(
@@ -1414,10 +1414,10 @@ MUTANTS = (
         ("tests/test_discovery_runs.py",),
     ),
     Mutant(
-        "a true count that outlives its block",
+        "noise of smallest blocks that larger ones keep",
         BLOCKS,
-        "if number and not self._levels[number].tied:",
-        "if True:",
+        "self._add(-noises, smallest)",
+        "pass",
         BLOCK_COUNTERS,
     ),
     Mutant(
