@@ -42,7 +42,7 @@ class Mutant:
 
 LEVELS, SCHEDULE = "mechanisms/level_budgets.py", "mechanisms/schedule.py"
 CURVE, FADING = "service/fading_curve.py", ("tests/service/test_fading_curve.py",)
-PATH, COUNTER, INPUTS = "counters/path.py", "counters/counter.py", "counters/inputs.py"
+PATH, COUNTER, INPUTS = "counters/paths.py", "counters/counter.py", "counters/inputs.py"
 LAPLACE, SOURCE, TABLE, WORDS = (
     "noise/laplace.py",
     "noise/source.py",
@@ -213,8 +213,8 @@ MUTANTS = (
     Mutant(
         "resume redraws a variable",
         COUNTER,
-        "self._path.shown = max(0, parts.time - self._delay)",
-        "self._path.shown = max(0, parts.time - self._delay - 1)",
+        "self._path.shown = shown + ahead",
+        "self._path.shown = max(0, shown + ahead - 1)",
         DEFINITION,
     ),
     Mutant(
@@ -332,7 +332,7 @@ MUTANTS = (
     ),
     Mutant(
         "a memory not halved for many counts",
-        "counters/memory_path.py",
+        PATH,
         "row += start if step % epoch else start >> memory.shift",
         "row += start",
         ("tests/counters/test_memories.py",),
