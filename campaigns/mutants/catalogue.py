@@ -738,7 +738,7 @@ MUTANTS = (
     ),
     Mutant(
         "a design is not checked",
-        "planning/design.py",
+        "planning/plan.py",
         "if request.kept_by(curve):",
         "if True:",
         ("tests/planning/test_design.py",),
@@ -1232,7 +1232,7 @@ MUTANTS = (
     ),
     Mutant(
         "the paper's algorithm is never taken",
-        "planning/design.py",
+        "planning/plan.py",
         "for each in (blocks, gradual) if",
         "for each in (blocks or gradual,) if",
         ("tests/planning/test_design.py",),
