@@ -42,7 +42,7 @@ class Mutant:
 
 LEVELS, SCHEDULE = "mechanisms/level_budgets.py", "mechanisms/schedule.py"
 CURVE, FADING = "service/fading_curve.py", ("tests/service/test_fading_curve.py",)
-PATH, COUNTER, INPUTS = "counters/path.py", "counters/counter.py", "counters/inputs.py"
+PATH, COUNTER, INPUTS = "counters/paths.py", "counters/counter.py", "counters/inputs.py"
 LAPLACE, SOURCE, TABLE, WORDS = (
     "noise/laplace.py",
     "noise/source.py",
@@ -219,8 +219,8 @@ MUTANTS = (
     Mutant(
         "resume redraws a variable",
         COUNTER,
-        "self._path.shown = max(0, parts.time - self._delay)",
-        "self._path.shown = max(0, parts.time - self._delay - 1)",
+        "self._path.shown = shown + ahead",
+        "self._path.shown = max(0, shown + ahead - 1)",
         DEFINITION,
     ),
     Mutant(
@@ -338,7 +338,7 @@ MUTANTS = (
     ),
     Mutant(
         "a memory not halved for many counts",
-        "counters/memory_path.py",
+        PATH,
         "row += start if step % epoch else start >> memory.shift",
         "row += start",
         ("tests/counters/test_memories.py",),
@@ -744,7 +744,7 @@ MUTANTS = (
     ),
     Mutant(
         "a design is not checked",
-        "planning/design.py",
+        "planning/plan.py",
         "if request.kept_by(curve):",
         "if True:",
         ("tests/planning/test_design.py",),
@@ -955,8 +955,8 @@ MUTANTS = (
     Mutant(
         "a block's lag one short",
         BLOCKS,
-        "return max(0, step - level.lag) // level.length",
-        "return max(0, step - level.lag + 1) // level.length",
+        "return max(0, step - size.stages[stage].lag) // size.length",
+        "return max(0, step - size.stages[stage].lag + 1) // size.length",
         BLOCK_COUNTERS,
     ),
     Mutant(
@@ -1153,8 +1153,8 @@ MUTANTS = (
     Mutant(
         "a count that is not carried up",
         BLOCKS,
-        "self._counted[first] = self._counted[first] + counted",
-        "self._counted[first] = self._counted[first]",
+        "self._add(rows, now // level.length - len(rows))",
+        "self._add(0 * rows, now // level.length - len(rows))",
         BLOCK_COUNTERS,
     ),
     Mutant(
@@ -1238,7 +1238,7 @@ MUTANTS = (
     ),
     Mutant(
         "the paper's algorithm is never taken",
-        "planning/design.py",
+        "planning/plan.py",
         "for each in (blocks, gradual) if",
         "for each in (blocks or gradual,) if",
         ("tests/planning/test_design.py",),
@@ -1420,10 +1420,10 @@ MUTANTS = (
         ("tests/test_discovery_runs.py",),
     ),
     Mutant(
-        "a true count that outlives its block",
+        "noise of smallest blocks that larger ones keep",
         BLOCKS,
-        "if number and not self._levels[number].tied:",
-        "if True:",
+        "self._add(-noises, smallest)",
+        "pass",
         BLOCK_COUNTERS,
     ),
     Mutant(

@@ -472,7 +472,7 @@ class TestBadInput:
             counter = fc.Counter(SMALL)
             for _ in range(60):
                 counter.step(1) if taken == "step" else counter.extend([1])
-            with pytest.raises(ParameterError, match="figures must be asked for before 40 numbers"):
+            with pytest.raises(ParameterError, match="must be asked for at least every 40 steps"):
                 counter.figures()
             assert counter.figures() == []
             counter.step(1)

@@ -8,7 +8,7 @@ import pytest
 from numpy.typing import NDArray
 
 import fadecount as fc
-from fadecount.counters import Counter, path
+from fadecount.counters import Counter, paths
 from fadecount.noise import Law
 from tests.counters.scripted import ScriptedNoise, naive_outputs
 
@@ -44,7 +44,7 @@ class FailingNoise(ScriptedNoise):
 def test_blocks_of_any_size_give_the_definition(
     mechanism: fc.Mechanism, width: int | None, block: int, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(path, "_BLOCK", block)
+    monkeypatch.setattr(paths, "_BLOCK", block)
     inputs = np.random.default_rng(block).integers(-5, 9, (700,) if width is None else (700, width))
     counter = Counter._with_noise(mechanism, ScriptedNoise(), width=width)
     outputs = np.concatenate([counter.extend(inputs[:333]), counter.extend(inputs[333:])])
@@ -55,7 +55,7 @@ def test_blocks_of_any_size_give_the_definition(
 def test_a_block_that_fails_changes_nothing(
     mechanism: fc.Mechanism, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(path, "_BLOCK", 16)
+    monkeypatch.setattr(paths, "_BLOCK", 16)
     inputs = np.random.default_rng(5).integers(-5, 9, (100, 2))
     source = FailingNoise()
     counter = Counter._with_noise(mechanism, source, width=2)

@@ -13,8 +13,7 @@ from numpy.typing import NDArray
 from scipy import stats
 
 import fadecount as fc
-from fadecount.counters.counter import Counter, counter_of, parts_of
-from fadecount.counters.state import widened
+from fadecount.counters.counter import Counter, counter_of, parts_of, widen
 from fadecount.errors import SavedStateError, SumOverflowError
 from fadecount.mechanisms import Memories
 from fadecount.noise import Law, RoundedGaussian
@@ -129,11 +128,10 @@ def test_a_delay_and_new_keys() -> None:
     outputs = counter.extend(inputs)
     assert not outputs[:4].any()
     assert np.array_equal(outputs[4:], counter_with(soon, 1.0, 3).extend(inputs[:16]))
-    wider = widened(late, parts_of(counter), 2)
-    assert wider.tails[1][3:].tolist() == [0, 0]
-    again = counter_of(late, wider, Waves())
-    assert again.time == 20
-    assert again.step(np.zeros(5, dtype=np.int64)).shape == (5,)
+    widen(counter, 2)
+    assert parts_of(counter).tails[1][3:].tolist() == [0, 0]
+    assert (counter.time, counter.shape) == (20, (5,))
+    assert counter.step(np.zeros(5, dtype=np.int64)).shape == (5,)
 
 
 def test_noise_beyond_64_bits() -> None:

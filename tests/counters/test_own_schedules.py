@@ -7,8 +7,7 @@ import pytest
 
 import fadecount as fc
 from fadecount.counters import Counter
-from fadecount.counters.counter import counter_of, parts_of
-from fadecount.counters.state import widened
+from fadecount.counters.counter import parts_of, widen
 from tests.counters.scripted import ScriptedNoise, naive_outputs
 from tests.mechanisms.test_own_schedules import HORIZON, random_schedule
 
@@ -29,12 +28,15 @@ def test_outputs_equal_the_definition(width: int | None) -> None:
 
 def test_new_keys_get_the_variables_in_use() -> None:
     mechanism = random_schedule(4)
-    counter = Counter._with_noise(mechanism, ScriptedNoise(), width=1)
+    source = ScriptedNoise()
+    counter = Counter._with_noise(mechanism, source, width=1)
     counter.extend([[1]] * 7)
-    parts = widened(mechanism, parts_of(counter), 1, ScriptedNoise())
-    assert len(parts.tails) == mechanism.noise.rows(7) > 1
-    assert all(old == new for old, new in parts.tails)  # the script gives both the same
-    assert counter_of(mechanism, parts).extend([[1, 1]] * (HORIZON - 7)).shape == (HORIZON - 7, 2)
+    source.asked.clear()
+    widen(counter, 1)
+    tails = parts_of(counter).tails
+    assert len(tails) == mechanism.noise.rows(7) > 1
+    assert all(old == new for old, new in tails)  # the script gives both the same
+    assert counter.extend([[1, 1]] * (HORIZON - 7)).shape == (HORIZON - 7, 2)
 
 
 def test_a_state_with_too_much_noise_is_refused() -> None:

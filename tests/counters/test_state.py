@@ -15,8 +15,8 @@ import pytest
 
 import fadecount as fc
 from fadecount.counters import Counter
-from fadecount.counters.counter import counter_of, parts_of
-from fadecount.counters.state import Parts, widened
+from fadecount.counters.counter import counter_of, parts_of, widen
+from fadecount.counters.state import Parts
 from fadecount.errors import SavedStateError
 from tests.counters.scripted import ScriptedNoise
 from tests.streams.scripted import NamedNoise, expected, names_in_use, value_of
@@ -197,13 +197,13 @@ def test_parts_are_copies_that_steps_do_not_change() -> None:
 def test_a_new_key_has_one_variable_for_each_slot_in_use(
     mechanism: fc.Mechanism, time: int
 ) -> None:
-    counter = fc.Counter._with_noise(mechanism, NamedNoise(), width=2)
-    counter.extend(np.ones((time, 2), dtype=np.int64))
     noise = NamedNoise()
-    parts = widened(mechanism, parts_of(counter), 3, noise)
+    counter = fc.Counter._with_noise(mechanism, noise, width=2)
+    counter.extend(np.ones((time, 2), dtype=np.int64))
+    noise.drawn.clear()
+    widen(counter, 3)
     assert sorted(noise.drawn) == sorted(names_in_use(mechanism, time) if time else [])
-    assert parts.total.tolist()[2:] == [0, 0, 0]
-    counter = counter_of(mechanism, parts, NamedNoise())
+    assert parts_of(counter).total.tolist()[2:] == [0, 0, 0]
     old = names_in_use(mechanism, time) if time else []
     for step in range(time + 1, time + 20):
         output = counter.step([0, 0, 0, 0, 1])
@@ -220,7 +220,8 @@ def test_the_law_of_a_new_key_is_the_scale_of_its_slots() -> None:
     mechanism, keys = fc.Gradual(epsilon=0.5), 40_000
     counter = fc.Counter(mechanism, shape=(1,))
     counter.extend(np.zeros((21, 1), dtype=np.int64))
-    noise = widened(mechanism, parts_of(counter), keys).tails[0][1:].astype(float)
+    widen(counter, keys)
+    noise = parts_of(counter).tails[0][1:].astype(float)
     wanted = float(mechanism.variance(21))
     assert abs(noise.var() - wanted) < 8 * wanted * (5 / keys) ** 0.5
     assert not abs(1.5 * noise.var() - wanted) < 8 * wanted * (5 / keys) ** 0.5
@@ -243,5 +244,5 @@ def test_parts_that_do_not_fit_are_refused(field: str) -> None:
     bad = Parts(
         time=time, total=good.total, delayed=good.delayed[field == "delayed" :], tails=tails
     )
-    with pytest.raises(SavedStateError, match="fit its time"):
+    with pytest.raises(SavedStateError, match="consistent"):
         counter_of(mechanism, bad)

@@ -24,8 +24,7 @@ from fadecount.planning.blocks import (
     plain_lengths,
 )
 from fadecount.planning.budgets import best_budgets
-from fadecount.planning.chains import Graph, Step
-from fadecount.planning.cheapest import Search
+from fadecount.planning.chains import Graph, Search, Step
 from fadecount.planning.request import Person, read_request
 from fadecount.streams import Ticks
 from fadecount.streams.calendar import block_lengths

@@ -13,7 +13,7 @@ import pytest
 import fadecount as fc
 from fadecount.errors import ParameterError
 from fadecount.planning.blocks import block_request_for, blocks_for
-from fadecount.planning.design import gradual
+from fadecount.planning.plan import gradual
 from fadecount.planning.request import Request, read_request
 from tests.planning.oracles import gradual_mse, limit_at, random_targets
 

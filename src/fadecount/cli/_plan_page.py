@@ -25,7 +25,7 @@ from fadecount.cli._options import per_person
 from fadecount.cli.plan import lag_words, width_words
 from fadecount.durations import parse_duration
 from fadecount.errors import FadecountError
-from fadecount.planning import Option, Person, Plan, person_losses, plan, plan_json
+from fadecount.planning import Option, Person, Plan, plan, plan_json
 from fadecount.rounding import shown_loss
 
 _TYPES = {
@@ -168,12 +168,11 @@ def _losses(made: Plan, chosen: Option, tick: int) -> list[dict[str, Any]]:
     horizon, limits = made.request.horizon, dict(made.request.targets)
     grid = np.unique(np.rint(np.geomspace(1, horizon, _AGES)).astype(np.int64)).tolist()
     ages = sorted({*grid, *limits})
-    losses = person_losses(chosen.mechanism, ages, made.request.person)
     return [
         {
             "age_seconds": age * tick,
-            "loss": loss.epsilon,
+            "loss": made.request.person.loss(chosen.mechanism, age).epsilon,
             "limit": limits.get(age),
         }
-        for age, loss in zip(ages, losses, strict=True)
+        for age in ages
     ]

@@ -8,9 +8,10 @@ of them are known when the block ends, so the jump is too. Of a tied block it is
 the block announced.
 
 ``extend`` gives its counts to the maker. ``step`` looks ahead: the maker takes the next steps
-without events. Figures are linear in the counts, so what a block really counted is added to its
-figure when it ends, and carried up into the open block above; the jumps of larger blocks are pure
-noise already, since the count of a block is that of its children.
+without events. Figures are linear in the counts, and jumps are pure noise, but those of the
+smallest blocks. So a step only makes the figure of its smallest block. What larger blocks need is
+the sum of such figures: the noises of smallest blocks that are to come are taken off the larger
+figures beforehand, and the smallest figures are added when they are there.
 
 What a state holds, and what whoever reads it learns: the live total, which is public; counts of
 open blocks; figures under embargo, and jumps, which are differences of such figures; and noise of
@@ -28,90 +29,98 @@ from typing import Any
 import numpy as np
 
 from fadecount.counters.counter import Counter, Rows
-from fadecount.counters.figures import FigureMaker, Made, OpenBlock
+from fadecount.counters.figures import FigureMaker, OpenBlock
 from fadecount.counters.inputs import LARGEST_SUM, farthest, running_sums, sum_too_large
 from fadecount.counters.state import MOST_AHEAD, Parts, damaged
 from fadecount.errors import ParameterError
-from fadecount.mechanisms import ANNOUNCED, Blocks, Figure, scale_of
+from fadecount.mechanisms import ANNOUNCED, Blocks, Figure
 from fadecount.noise import NoiseSource, Ratchet
 
 _AT_ONCE = 1 << 19
-_UNLIKELY = 64
-"""No noise is farther away than so many times its scale (probability exp(-64))."""
 _MOST_KEPT = 1 << 22
-"""How many published numbers wait for :meth:`BlockCounter.figures`."""
-
-
-def _wide(mechanism: Blocks, group: range) -> bool:
-    """Whether multiples of the differences of a tied group may leave int64."""
-    levels = [mechanism.levels[number] for number in group]
-    scale = sum(scale_of(level.epsilon) * (levels[-1].length // level.length) for level in levels)
-    whole = levels[-1].length // levels[0].length
-    return len(group) > 1 and _UNLIKELY * scale * whole > 2.0**55
+"""For how many steps, over all keys, figures wait for :meth:`BlockCounter.figures`."""
+_Queues = dict[tuple[int, int], Rows]
+"""Rows by level and stage: one for each of adjacent blocks."""
 
 
 class BlockCounter(Counter):
     """A counter of :class:`fadecount.Blocks`; ``Counter(mechanism)`` gives one."""
 
     __slots__ = (
-        *("_below", "_counted", "_eventful", "_first", "_jumps", "_kept", "_levels", "_maker"),
-        *("_many", "_larger", "_noises", "_numbers", "_room", "_smallest"),
-        *("_smallest_noises", "_tied", "_ties", "_waiting", "_wide"),
+        *("_asked", "_below", "_figures", "_jumps", "_kept", "_late", "_levels", "_maker"),
+        *("_noises", "_nothing", "_open", "_room", "_settled", "_smallest", "_ties"),
     )
     _mechanism: Blocks
 
     def _start(self, source: NoiseSource) -> None:
         self._levels, calendar = self._mechanism.levels, self._mechanism.calendar
         self._maker = FigureMaker(self._mechanism, calendar, self._width, source)
-        """After the steps of the look-ahead, less what was counted in them."""
-        numbers = range(len(self._levels))
-        smallest = self._levels[0].length, self._levels[0].lag, len(self._levels[0].stages)
-        self._first = int(len(self._levels) > 1 and smallest == (1, 0, 1))
-        """1 where each step publishes a figure of its own, and that alone; else 0."""
-        self._tied: list[tuple[int, int]] = []
-        """The tied levels, with their lengths."""
-        self._larger: list[tuple[int, int, list[int]]] = []
-        """The other levels, with their lengths and lags."""
-        for number, level in enumerate(self._levels):
-            if level.tied:
-                self._tied.append((number, level.length))
-            if number >= self._first:
-                lags = [stage.lag for stage in level.stages]
-                self._larger.append((number, level.length, lags))
+        """After the steps of the look-ahead."""
+        self._noises: list[Any] = []
+        """Those of the smallest blocks that end in the look-ahead, the next one last."""
+        self._nothing = self._open = self._total
+        """What the open smallest block has counted in the look-ahead."""
         self._smallest: list[Any] = []
-        """These figures of the last steps."""
-        self._smallest_noises: list[Any] = []
-        """Their noises in the look-ahead, the next one last."""
-        self._noises: dict[tuple[int, int], list[Any]] = {}
-        """For each other level and stage the noises of the blocks that end in the look-ahead, or
-        the differences that they announce; the next one last."""
-        self._eventful: list[int] = []
-        """How many steps of the look-ahead follow each in which a larger block opens or ends, or is
-        published; the next one last."""
-        self._counted: list[Any] = []
-        """For each level what ended in its open block since the look-ahead was made."""
-        self._waiting: dict[int, list[tuple[int, int, int, Any]]] = {}
-        """Figures under embargo, by the step that publishes them."""
-        self._jumps: dict[int, Rows] = {}
-        """Jumps after the look-ahead, but those of the smallest blocks at their first stage."""
-        self._below = [self._zeros(1)[0] for _ in numbers]
+        """The figures of smallest blocks that are not yet in those of larger ones."""
+        self._late: deque[Any] = deque()
+        """The figures of smallest blocks that are not published yet."""
+        self._settled = self._asked = 0
+        """Up to which step figures were published, and :meth:`figures` has returned them."""
+        self._figures: _Queues = {}
+        """Figures, and differences of tied blocks, that are not published yet. Those of larger
+        blocks that end in the look-ahead lack what is counted until then, and hold the noises of
+        smallest blocks until then with the other sign."""
+        self._jumps: _Queues = {}
+        """Jumps of blocks that ended, after the look-ahead."""
+        self._ties: dict[int, Rows] = {}
+        """The differences of tied blocks that are open after the look-ahead, or not out yet."""
+        self._below: dict[int, Rows] = {}
         """What the children in the open block of an untied level add up to at their last stage."""
-        self._ties = [self._zeros(0) for _ in numbers]
-        """The differences of tied blocks that are open, or not out yet."""
+        for queue, key, rows in self._queues(0):
+            queue[key] = self._zeros(rows)
+        self._kept: list[tuple[int, int, int, Rows]] = []
+        """What was published: level, stage, where the first block ends, and a row for each."""
         self._room = 0
-        self._wide = any(_wide(self._mechanism, group) for group in self._mechanism.groups)
-        self._forget_published()
 
     @property
     def time(self) -> int:
         """How many steps have been taken."""
         return self._maker.time - len(self._ahead)
 
+    def _public(self, level: int, stage: int, step: int) -> int:
+        """How many blocks of a level are out at a stage after a step."""
+        size = self._levels[level]
+        if stage == ANNOUNCED:
+            return -(-step // size.length)
+        return max(0, step - size.stages[stage].lag) // size.length
+
+    def _queues(self, now: int) -> Iterator[tuple[dict[Any, Rows], Any, int]]:
+        """All rows that this counter holds after a step, and how many there are."""
+        after = self._maker.time
+        for number, level in enumerate(self._levels):
+            if level.tied:
+                opened = self._public(number, ANNOUNCED, after)
+                announced = number, ANNOUNCED
+                yield self._figures, announced, opened - self._public(*announced, now)
+                yield self._ties, number, opened - self._public(number, 0, after)
+            elif number:
+                yield self._below, number, 1
+            for stage in range(len(level.stages)):
+                ended = (after if number or stage else now) // level.length
+                yield self._figures, (number, stage), ended - self._public(number, stage, now)
+                if stage or (number and not level.tied):
+                    ended = after // level.length
+                    yield self._jumps, (number, stage), ended - self._public(number, stage, after)
+
     def _measured_room(self, added: int) -> int:
         """How much may be added after these inputs; refuses those that could take a count or a
         total out of the exact range."""
-        counts = [*(block.count for block in self._maker.open.values()), *self._counted]
-        held = sum(farthest(np.asarray(count)) for count in counts)
+        self._settle()
+        held = sum(farthest(block.count) for block in self._maker.open.values())
+        for number, level in enumerate(self._levels[1:], start=1):
+            ended = self.time // level.length - self._public(number, 0, self.time)
+            held = max(held, farthest(self._figures[number, 0][ended : ended + 1]))
+        held += farthest(np.asarray(self._open))
         room = LARGEST_SUM - added - max(held, farthest(np.asarray(self._total)))
         if room < 0:
             raise sum_too_large()
@@ -126,79 +135,80 @@ class BlockCounter(Counter):
             if self._width > MOST_AHEAD:  # a row is work enough
                 return self._extend(counted[np.newaxis])[0]
             self._look_ahead()
-        total, first = self._total + self._ahead.pop(), self._first
-        if first:
-            value = counted + self._smallest_noises.pop()
-            total = total + value
-            self._smallest.append(value)
-        left = len(self._ahead)
-        if left == self._eventful[-1]:
-            step = self._maker.time - left
-            self._eventful.pop()
-            self._end_blocks(step, counted)
-            total = total + self._publish(step)
-        else:
-            self._counted[first] = self._counted[first] + counted
-        self._total, self._room = total, room
+        total, level = self._total + self._ahead.pop(), self._levels[0]
+        step, count = self.time, self._open + counted
+        if step % level.length == 0:
+            figure, count = count + self._noises.pop(), self._nothing
+            self._smallest.append(figure)
+            self._late.append(figure)
+        if step > level.lag and (step - level.lag) % level.length == 0:
+            total = total + self._late.popleft()
+        self._total, self._open, self._room = total, count, room
         return total if self._scalar else total.copy()
-
-    def _end_blocks(self, step: int, count: Any) -> None:
-        """Make the figures of the blocks that end in a step of the look-ahead."""
-        noises, counts = self._noises, self._counted
-        for number, length in self._tied:
-            if (step - 1) % length:
-                break
-            difference = noises[number, ANNOUNCED].pop()
-            self._kept.append((number, ANNOUNCED, step - 1 + length, difference))
-        for number, length, lags in self._larger:
-            if step % length:
-                counts[number] = counts[number] + count
-                break
-            count, counts[number] = count + counts[number], 0 * count
-            for stage, lag in enumerate(lags):
-                figure = number, stage, step, count + noises[number, stage].pop()
-                self._waiting.setdefault(step + lag, []).append(figure)
-
-    def _publish(self, step: int) -> Any:
-        """Publish what was kept back until a step. Returns by how much the live total grows with
-        the smallest blocks."""
-        total = 0
-        for figure in self._waiting.pop(step, ()):
-            self._kept.append(figure)
-            if figure[0] == figure[1] == 0:
-                total = total + figure[3]
-        return total
 
     def _look_ahead(self) -> list[Any]:
         """Take the next steps without events."""
         self._catch_up()
-        steps = self._steps_ahead()
+        now, steps = self.time, self._steps_ahead()
         jumps = self._zeros(steps)
-        made = self._run(self._zeros(steps), jumps)
-        self._noises = {(each.level, each.stage): self._listed(each.values)[::-1] for each in made}
-        self._counted = self._listed(self._zeros(len(self._levels)))
-        self._line_up(self._listed(jumps))
+        made, smallest = len(self._figures[0, 0]), now // self._levels[0].length
+        self._run(self._zeros(steps), jumps)
+        figures, noises = np.split(self._figures[0, 0], [made])
+        self._figures[0, 0], self._late = figures, deque(self._listed(figures))
+        self._add(-noises, smallest)
+        self._noises, self._ahead = self._listed(noises)[::-1], self._listed(jumps)[::-1]
         return self._ahead
 
-    def _line_up(self, jumps: list[Any]) -> None:
-        """Note what happens when in the look-ahead."""
-        steps = len(jumps)
-        eventful = np.zeros(steps, dtype=bool)
-        for _, length, lags in self._larger:
-            for phase in (0, 1, *lags):  # they end, open, and are published
-                eventful[(phase - 1 - self._maker.time + steps) % length :: length] = True
-        self._ahead, self._eventful = jumps[::-1], [-1, *np.flatnonzero(eventful[::-1]).tolist()]
-        self._smallest_noises = self._noises.pop((0, 0)) if self._first else []
-
     def _catch_up(self) -> None:
-        """Give the maker what was counted in the look-ahead, which is used up."""
-        self._keep_smallest()
-        for number, count in enumerate(self._counted):
-            if number in self._maker.open:
+        """Give the maker what is left of the look-ahead, which is used up."""
+        self._settle()
+        if 0 in self._maker.open:
+            self._maker.open[0].count += self._open
+        self._open = self._nothing
+
+    def _settle(self) -> None:
+        """Bring the figures up to date, and publish those that are due."""
+        now, level = self.time, self._levels[0]
+        if now == self._settled:
+            return
+        if self._smallest:
+            rows = np.array(self._smallest, dtype=np.int64).reshape(-1, self._width)
+            self._smallest = []
+            self._add(rows, now // level.length - len(rows))
+            self._figures[0, 0] = _joined(self._figures[0, 0], rows)
+        self._publish(now)
+
+    def _add(self, rows: Rows, first: int) -> None:
+        """Add the figures of adjacent smallest blocks, after the ``first`` ones, to those of the
+        blocks in the look-ahead that hold them."""
+        ended = len(rows)
+        for number, level in enumerate(self._levels):
+            per, below = level.length // self._levels[0].length, ended
+            ended = max(0, self._maker.time // level.length * per - first)
+            whole, left = rows[:ended], rows[ended:below]
+            if len(whole):
+                sums = np.add.reduceat(whole, np.arange(-(first % per), len(whole), per).clip(0))
+                for stage in range(0 if number else 1, len(level.stages)):
+                    place = first // per - self._public(number, stage, self._settled)
+                    self._figures[number, stage][place : place + len(sums)] += sums
+            if len(left):  # in blocks of the level below that end, of one that does not
+                count = left.sum(axis=0)
                 self._maker.open[number].count += count
-                if number and not self._levels[number].tied:
-                    self._below[number] = self._below[number] + count
-        self._counted = []
+                if number in self._below:
+                    self._below[number] += count
+
+    def _publish(self, now: int) -> None:
+        """Keep what is public after a step for :meth:`figures`."""
+        if now - self._asked > _MOST_KEPT // self._width:
+            self._kept.clear()
+        for (level, stage), rows in self._figures.items():
+            done = self._public(level, stage, self._settled)
+            due = self._public(level, stage, now) - done
+            if due:
+                end = (done + 1) * self._levels[level].length
+                self._kept.append((level, stage, end, rows[:due]))
+                self._figures[level, stage] = rows[due:].copy()
+        self._settled = now
 
     def _extend(self, rows: Rows) -> Rows:
         added = len(rows) * farthest(rows)
@@ -217,84 +227,68 @@ class BlockCounter(Counter):
     def _count(self, rows: Rows, released: Rows) -> None:
         """Count some steps, after the look-ahead, and write the live total after each."""
         self._catch_up()
-        before, after = self.time, self.time + len(rows)
-        made_now = self._run(rows, released)
-        for step in [step for step in self._waiting if step <= after]:
-            released[step - before - 1] += self._publish(step)
-        for level, stage, _, ends, public, values in made_now:
-            due = int(np.searchsorted(public, after, side="right"))
-            self._keep_many(level, stage, int(ends[0]), values[:due])
-            if level == stage == 0:
-                self._jump(values[:due], int(public[0]), self._levels[0].length, released)
-            later = ends[due:].tolist(), public[due:].tolist(), self._listed(values[due:])
-            for end, step, value in zip(*later, strict=True):
-                self._waiting.setdefault(step, []).append((level, stage, end, value))
+        before = self.time
+        self._run(rows, released)
+        self._place(0, 0, self._figures[0, 0], before, released)
+        self._publish(self.time)
         released[0] += self._total
         running_sums(released, out=released)
         (self._total,) = self._listed(released[-1:])
 
     # What changes the live total
     # --------------------------------------------------------------------------------------------
-    def _run(self, counts: Rows, out: Rows) -> list[Made]:
-        """Give the maker the counts of some steps. Returns what it made, and adds to ``out`` the
-        jumps in these steps, but those of the smallest blocks at their first stage."""
-        before, after = self._maker.time, self._maker.time + len(counts)
-        made = self._maker.close(counts)
-        values = {(each.level, each.stage): each.values for each in made}
-        for step in [step for step in self._jumps if step <= after]:
-            out[step - before - 1] += self._jumps.pop(step)
-        jumps = {}
+    def _run(self, counts: Rows, out: Rows) -> None:
+        """Give the maker the counts of some steps, and add to ``out`` the jumps in these steps, but
+        those of the smallest blocks at their first stage."""
+        before = self._maker.time
+        made = {(each.level, each.stage): each.values for each in self._maker.close(counts)}
+        for key, values in made.items():
+            self._figures[key] = _joined(self._figures[key], values)
+            if key[1] == ANNOUNCED:
+                self._ties[key[0]] = _joined(self._ties[key[0]], values)
         for number, level in enumerate(self._levels):
             if level.tied:
-                if (number, ANNOUNCED) in values:
-                    both = self._ties[number], values[number, ANNOUNCED]
-                    self._ties[number] = np.concatenate(both)
-                ended = before // level.length - self._due(number, before)
-                jumps[number] = self._ties[number][ended:]
+                self._place(number, 0, self._ties[number], before, out)
             elif number:
-                jumps[number] = self._less_children(number, values, before)
-        for each in made:
-            number, stage = each.level, each.stage
-            first, length = int(each.public[0]), self._levels[number].length
-            if stage > 0:
-                self._jump(each.values - values[number, stage - 1], first, length, out)
-            elif stage == 0 and number > 0:
-                self._jump(jumps[number][: len(each.ends)], first, length, out)
+                self._jump(number, 0, self._less_children(number, made, before), before, out)
+            for stage in range(1, len(level.stages)):
+                ended = (number, stage) in made
+                jumps = made[number, stage] - made[number, stage - 1] if ended else self._zeros(0)
+                self._jump(number, stage, jumps, before, out)
         for group in self._mechanism.groups:
             if len(group) > 1:
                 self._share(group, before, out)
-        return made
 
-    def _jump(self, jumps: Rows, first: int, length: int, out: Rows) -> None:
-        """Add jumps to the steps that publish them, ``first`` and every ``length`` steps later, or
-        keep them for later. ``out`` ends with the last step of the maker."""
-        after = self._maker.time
-        due = max(0, (after - first) // length + 1)
+    def _jump(self, level: int, stage: int, jumps: Rows, before: int, out: Rows) -> None:
+        """Add the jumps that are due, and keep the others with the new ones for later."""
+        jumps = _joined(self._jumps[level, stage], jumps)
+        due = self._place(level, stage, jumps, before, out)
+        self._jumps[level, stage] = jumps[due:].copy()
+
+    def _place(self, level: int, stage: int, rows: Rows, before: int, out: Rows) -> int:
+        """Add rows, one for each block that was not public ``before``, to the steps that publish
+        them, up to the last step of the maker. Returns how many these are."""
+        done = self._public(level, stage, before)
+        due = self._public(level, stage, self._maker.time) - done
         if due:
-            out[first - after - 1 + len(out) :: length][:due] += jumps[:due]
-        for place, jump in enumerate(jumps[due:], start=due):
-            step = first + place * length
-            self._jumps[step] = self._jumps.get(step, 0) + jump
+            size = self._levels[level]
+            first = (done + 1) * size.length + size.stages[stage].lag
+            out[first - before - 1 :: size.length][:due] += rows[:due]
+        return due
 
-    def _due(self, number: int, step: int) -> int:
-        """How many blocks of a level are out at their first stage after a step."""
-        level = self._levels[number]
-        return max(0, step - level.lag) // level.length
-
-    def _less_children(self, number: int, values: dict[tuple[int, int], Rows], before: int) -> Rows:
+    def _less_children(self, number: int, made: _Queues, before: int) -> Rows:
         """The figures of the untied blocks that end, at their first stage, less those of their
         children at their last one."""
         below = self._levels[number - 1]
-        children = values.get((number - 1, len(below.stages) - 1))
+        children = made.get((number - 1, len(below.stages) - 1))
         if children is None:
             return self._zeros(0)
-        figures = values.get((number, 0), self._zeros(0))
-        sums = np.concatenate([self._below[number][np.newaxis], children])
+        figures = made.get((number, 0), self._zeros(0))
+        sums = np.concatenate([self._below[number], children])
         running_sums(sums, out=sums)
         ratio = self._levels[number].length // below.length
-        at = slice(ratio - before // below.length % ratio, None, ratio)
-        ends = sums[at]
-        self._below[number] = sums[-1].copy()
+        ends = sums[ratio - before // below.length % ratio :: ratio]
+        self._below[number] = sums[-1:].copy()
         if not len(figures):
             return figures
         self._below[number] -= ends[-1]
@@ -308,10 +302,11 @@ class BlockCounter(Counter):
         numerators of the parts of all levels have the denominator ``whole``."""
         smallest, largest = self._levels[group[0]], self._levels[group[-1]]
         whole = largest.length // smallest.length
-        done, reached = self._due(group[0], before), self._due(group[0], self._maker.time)
+        done, reached = (self._public(group[0], 0, step) for step in (before, self._maker.time))
         if done == reached:
             return
-        kind = object if self._wide else np.int64
+        farthest_tie = max(farthest(self._ties[number]) for number in group[1:])
+        kind = np.int64 if 4 * whole * len(group) * farthest_tie < LARGEST_SUM else object
         grown: Any = np.empty((reached - done + 1, self._width), dtype=kind)
         for number in group[1:]:
             per = self._levels[number].length // smallest.length
@@ -341,52 +336,32 @@ class BlockCounter(Counter):
 
     # What was published
     # --------------------------------------------------------------------------------------------
-    def _keep_many(self, level: int, stage: int, end: int, values: Rows) -> None:
-        """Keep the numbers of adjacent blocks, the first of which ends at ``end``."""
-        self._numbers -= len(values)
-        if self._numbers >= 0:
-            self._many.append((level, stage, end, values))
-
-    def _keep_smallest(self) -> None:
-        if self._smallest:
-            values = np.array(self._smallest, dtype=np.int64).reshape(-1, self._width)
-            self._keep_many(0, 0, self.time + 1 - len(values), values)
-            self._smallest = []
-
-    def _forget_published(self) -> None:
-        self._numbers = most = _MOST_KEPT // self._width
-        self._kept: deque[tuple[int, int, int, Any]] = deque(maxlen=most + 1)
-        self._many: list[tuple[int, int, int, Rows]] = []
-
     def figures(self) -> list[Figure]:
         """What was published since the last call, in the order of publication.
 
         A figure is ``(level, start, end, stage, value)`` for the steps ``start + 1 .. end``; the
         value is an array over the keys for a vector of counts. The stage ``-1`` is no count: it is
-        the difference that a tied block announced when it opened. At most 2**22 numbers wait for a
-        call; a saved state does not hold them.
+        the difference that a tied block announced when it opened. Figures wait for a call for at
+        most 2**22 steps, divided by the number of keys; a saved state does not hold them.
         """
         with self._lock:
-            self._keep_smallest()
-            kept, many, left = list(self._kept), self._many, self._numbers
-            self._forget_published()
-        if len(kept) > left:
+            self._settle()
+            kept, steps = self._kept, self.time - self._asked
+            self._kept, self._asked = [], self.time
+        if steps > (most := _MOST_KEPT // self._width):
             raise ParameterError(
-                f"figures must be asked for before {_MOST_KEPT} numbers wait, got more; call"
+                f"figures must be asked for at least every {most:,} steps, got {steps:,}; call"
                 " figures() more often"
             )
-        lengths = [level.length for level in self._levels]
-        for level, stage, first, values in many:
-            ends = range(first, first + len(values) * lengths[level], lengths[level])
-            listed = zip(ends, self._listed(values), strict=True)
-            kept += [(level, stage, end, value) for end, value in listed]
-        figures = [
-            Figure(level, end - lengths[level], end, stage, value)
-            for level, stage, end, value in kept
-        ]
-        return sorted(figures, key=self._place)
+        figures = []
+        for level, stage, first, values in kept:
+            length = self._levels[level].length
+            for end, value in enumerate(self._listed(values)):
+                start = first + (end - 1) * length
+                figures.append(Figure(level, start, start + length, stage, value))
+        return sorted(figures, key=self._order)
 
-    def _place(self, figure: Figure) -> tuple[int, int, int, int]:
+    def _order(self, figure: Figure) -> tuple[int, int, int, int]:
         """When a figure was published, and its place among those of the same step."""
         if figure.stage == ANNOUNCED:
             return figure.start + 1, 0, -figure.level, 0
@@ -396,21 +371,16 @@ class BlockCounter(Counter):
     # Saved states
     # --------------------------------------------------------------------------------------------
     def _parts(self) -> Parts:
-        if not self._ahead:
+        if self._ahead:
+            self._settle()
+        else:
             self._catch_up()
         blocks = [block for _, block in sorted(self._maker.open.items())]
-        rows: list[Any] = [*self._counted, *self._below]
-        for _, noises in [((0, 0), self._smallest_noises), *sorted(self._noises.items())]:
-            rows += noises[::-1]
-        figures = sorted(
-            (figure for waiting in self._waiting.values() for figure in waiting),
-            key=lambda figure: figure[:3],
-        )
-        rows += [value for *_, value in figures]
-        rows += [jump for _, jump in sorted(self._jumps.items())]
+        rows = [self._open, *self._noises[::-1]]
+        for queue, key, _ in self._queues(self.time):
+            rows += list(queue[key])
         for block in blocks:
             rows += [block.count, *(block.noise or ())]
-        rows += [row for ties in self._ties for row in ties]
         total, *tails = (np.array(row, dtype=np.int64).reshape(-1) for row in (self._total, *rows))
         children = [block.children for block in blocks]
         return Parts(
@@ -423,52 +393,33 @@ class BlockCounter(Counter):
         )
 
     def _continue(self, parts: Parts) -> None:
-        rows, ratchets = (row.copy() for row in parts.tails), iter(parts.ratchets)
-        numbers = range(len(self._levels))
+        rows, ratchets = iter(parts.tails), iter(parts.ratchets)
 
-        def own() -> Any:
-            return self._listed(next(rows)[np.newaxis])[0]
+        def array(count: int) -> Rows:
+            taken = [next(rows) for _ in range(count)]
+            return np.array(taken, dtype=np.int64).reshape(-1, self._width)
 
         now, after = parts.time, parts.time + len(parts.ahead)
-        self._total = self._listed(parts.total[np.newaxis])[0]
-        self._counted = [own() for _ in numbers] if parts.ahead else []
-        self._below = [next(rows) for _ in numbers]
-        for number, size in enumerate(self._levels):
-            ended = after // size.length - now // size.length
-            opened = -(-after // size.length) - -(-now // size.length)
-            if size.tied:
-                self._noises[number, ANNOUNCED] = [own() for _ in range(opened)][::-1]
-            for stage in range(len(size.stages)):
-                self._noises[number, stage] = [own() for _ in range(ended)][::-1]
-        self._maker.time = after
-        self._line_up([self._listed(row[np.newaxis])[0] for row in parts.ahead])
-        for level, stage, end, public in self._under_embargo(now):
-            self._waiting.setdefault(public, []).append((level, stage, end, own()))
-        due = self._under_embargo(after)
-        for step in sorted({public for level, stage, _, public in due if level or stage}):
-            self._jumps[step] = next(rows)
-        for number, size in enumerate(self._levels):
-            if after % size.length:
-                start = after // size.length * size.length
-                block = OpenBlock(start=start, end=start + size.length, count=next(rows))
+        self._maker.time, self._settled, self._asked = after, now, now
+        self._total, self._open = self._listed(np.stack([parts.total, next(rows)]))
+        noises = after // self._levels[0].length - now // self._levels[0].length
+        self._noises = self._listed(array(noises))[::-1]
+        self._ahead = [self._listed(row[np.newaxis])[0] for row in parts.ahead][::-1]
+        for queue, key, count in self._queues(now):
+            queue[key] = array(count)
+        self._late = deque(self._listed(self._figures[0, 0]))
+        for number, level in enumerate(self._levels):
+            if after % level.length:
+                start = after // level.length * level.length
+                block = OpenBlock(start=start, end=start + level.length, count=array(1)[0])
                 self._maker.open[number] = block
                 if any(number in group for group in self._mechanism.groups if len(group) > 1):
-                    block.noise = [next(rows) for _ in size.stages]
-                if size.tied:
+                    block.noise = list(array(len(level.stages)))
+                if level.tied:
                     block.children = self._maker.saved_children(number, next(ratchets, None))
-        for number, size in enumerate(self._levels):
-            if size.tied:
-                count = -(-after // size.length) - self._due(number, after)
-                ties = [next(rows) for _ in range(count)]
-                self._ties[number] = np.array(ties, dtype=np.int64).reshape(-1, self._width)
         if parts.delayed or next(rows, None) is not None or next(ratchets, None) is not None:
             raise damaged()
 
-    def _under_embargo(self, step: int) -> Iterator[tuple[int, int, int, int]]:
-        """The figures of blocks that ended up to a step and are published after it: level, stage,
-        end, and when."""
-        for number, level in enumerate(self._levels):
-            for stage, (lag, _) in enumerate(level.stages):
-                first = max(0, step - lag) // level.length + 1
-                for block in range(first, step // level.length + 1):
-                    yield number, stage, block * level.length, block * level.length + lag
+
+def _joined(before: Rows, after: Rows) -> Rows:
+    return np.concatenate([before, after]) if len(before) else after

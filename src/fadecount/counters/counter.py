@@ -1,7 +1,7 @@
 """The running counter: one input in, one private running count out.
 
 Noise never depends on the inputs. So it is made for many steps at once, by a path
-(:mod:`fadecount.counters.path`) that ``extend`` asks for as many steps as it needs. ``step`` takes
+(:mod:`fadecount.counters.paths`) that ``extend`` asks for as many steps as it needs. ``step`` takes
 from a *look-ahead*: the noise of the next steps, made in one go. A saved state holds what is left
 of it; what was used is forgotten.
 """
@@ -25,9 +25,8 @@ from fadecount.counters.inputs import (
     running_sums,
     sum_too_large,
 )
-from fadecount.counters.memory_path import MemoryPath
-from fadecount.counters.path import IntervalPath, NoisePath, Path
-from fadecount.counters.state import MOST_AHEAD, Parts, SavedState, check_parts, damaged
+from fadecount.counters.paths import IntervalPath, MemoryPath, NoisePath, Path
+from fadecount.counters.state import MOST_AHEAD, Parts, SavedState, damaged
 from fadecount.errors import HorizonError, ParameterError, bad_parameter
 from fadecount.mechanisms import Blocks, Figure, IntervalSchedule, Mechanism, Memories
 from fadecount.noise import Lineage, NoiseSource, SystemNoise, require_lineage
@@ -297,15 +296,20 @@ class Counter:
         )
 
     def _continue(self, parts: Parts) -> None:
-        check_parts(self._mechanism, parts)
-        if self._horizon is not None and parts.time + len(parts.ahead) > self._horizon:
+        shown, ahead = max(0, parts.time - self._delay), len(parts.ahead)
+        sizes = parts.time - shown, self._mechanism.noise.rows(shown + ahead)
+        if self._horizon is not None and parts.time + ahead > self._horizon:
+            raise damaged()
+        if (len(parts.delayed), len(parts.tails)) != sizes or parts.ratchets:
+            raise damaged()
+        if any(len(row) != self._width for row in (*parts.delayed, *parts.tails, *parts.ahead)):
             raise damaged()
         own = [self._listed(row[np.newaxis])[0] for row in (*parts.delayed, *parts.ahead)]
         self._total = self._listed(parts.total[np.newaxis])[0]
         self._delayed = deque(own[: len(parts.delayed)])
         self._ahead = own[len(parts.delayed) :][::-1]
         self._path.tails = [row.copy() for row in parts.tails]
-        self._path.shown = max(0, parts.time - self._delay) + len(self._ahead)
+        self._path.shown = shown + ahead
 
 
 def parts_of(counter: Counter) -> Parts:
@@ -320,6 +324,18 @@ def counter_of(mechanism: Mechanism, parts: Parts, source: NoiseSource | None = 
     counter = Counter._with_noise(mechanism, source or SystemNoise(), width=len(parts.total))
     counter._continue(parts)
     return counter
+
+
+def widen(counter: Counter, extra: int) -> None:
+    """Give a counter that was only extended so many more keys, which have counted nothing."""
+    with counter._lock:
+        assert not counter._ahead
+        zeros, path = np.zeros(extra, dtype=np.int64), counter._path
+        fresh = path.fresh(extra)
+        path.tails = [np.concatenate(both) for both in zip(path.tails, fresh, strict=True)]
+        counter._delayed = deque(np.concatenate([row, zeros]) for row in counter._delayed)
+        counter._total = np.concatenate([counter._total, zeros])
+        counter._width += extra
 
 
 def _width(shape: tuple[()] | tuple[int]) -> int | None:

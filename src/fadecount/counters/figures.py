@@ -16,11 +16,15 @@ smallest up.
 
 A block has as many counts as there were keys when it opened. A key that is declared later begins
 with the next block of each level.
+
+:func:`keyed_figures` makes the same figures of any blocks, in any order and without state, from
+noise that has a name (:class:`fadecount.noise.KeyedNoise`): it depends on a figure's level, stage,
+block and key, and on nothing that was drawn before. :mod:`fadecount.spark` makes its figures so.
 """
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from typing import Any, NamedTuple
 
@@ -33,6 +37,7 @@ from fadecount.mechanisms.calendars import Calendar
 from fadecount.noise import (
     Ahead,
     Chain,
+    KeyedNoise,
     Lineage,
     Named,
     NoiseSource,
@@ -43,6 +48,8 @@ from fadecount.noise import (
 
 Rows = NDArray[np.int64]
 _NO_STEPS = np.zeros(0, dtype=np.int64)
+CELLS = 1 << 17
+"""How many figures, or noises that they need, :func:`keyed_figures` makes at once."""
 
 
 @dataclass(slots=True, kw_only=True)
@@ -67,12 +74,22 @@ class OpenBlock:
         return len(self.count)
 
 
-class Made(NamedTuple):
-    """Figures of adjacent blocks of a level, at one stage (or the differences they announced).
+class Due(NamedTuple):
+    """Adjacent blocks of a level, at one stage (or when they announce their differences).
 
     Block ``i`` holds the steps up to ``ends[i]``, from ``starts[i] + 1`` on, and becomes public
-    after step ``public[i]``. ``values`` has the shape (blocks, keys).
+    after step ``public[i]``.
     """
+
+    level: int
+    stage: int
+    starts: Rows
+    ends: Rows
+    public: Rows
+
+
+class Made(NamedTuple):
+    """The figures of such blocks: ``values`` has the shape (blocks, keys)."""
 
     level: int
     stage: int
@@ -122,14 +139,18 @@ class FigureMaker:
         """The noises of the children to come of the open block of a tied level, from a saved
         ratchet; for noise that has names, from the next child's. Another state is refused with a
         ``ValueError``."""
-        law, width = self._chains[level - 1].sharpest, self.open[level].width
-        if not isinstance(self._source, SystemNoise):
-            begun = self.calendar.end(level - 1, self.time)
-            child = int(self.calendar.count(level - 1, 0, begun)) + 1
-            return Named(self._source, law, level - 1, child, width)
-        if state is None:
+        if state is None and isinstance(self._source, SystemNoise):
             raise ValueError("the state of a ratchet is missing")
-        return Ratchet(law, width, state)
+        begun = int(self.calendar.end(level - 1, self.time))
+        return self._children(level, begun, self.open[level].width, state)
+
+    def _children(self, level: int, begun: int, width: int, state: bytes | None = None) -> Ahead:
+        """The noises of the children of a block of a tied level that begin after ``begun``."""
+        law = self._chains[level - 1].sharpest
+        if isinstance(self._source, SystemNoise):
+            return Ratchet(law, width, state)
+        child = int(self.calendar.count(level - 1, 0, begun)) + 1
+        return Named(self._source, law, level - 1, child, width)
 
     def destroy_noise_ahead(self) -> list[tuple[int, int]]:
         """Forget all noise that is drawn ahead. Returns (level, end) of the blocks that are void
@@ -191,10 +212,11 @@ class FigureMaker:
             everything = opened
             if span.before is not None and len(span.ends):
                 waiting = span.before.noise or self._fresh(number, span.before.start, 1)
-                everything = [
-                    np.concatenate([self._padded(old), new])
-                    for old, new in zip(waiting, opened, strict=True)
-                ]
+                everything = []
+                for old, new in zip(waiting, opened, strict=True):
+                    rows = np.zeros((1 + len(new), self.width), dtype=np.int64)
+                    rows[0, : old.shape[-1]], rows[1:] = old, new
+                    everything.append(rows)
             noises[number] = [rows[: len(span.ends)] for rows in everything]
             ahead = [rows[-1].copy() for rows in opened] if span.stays_open else None
             children = None
@@ -224,7 +246,7 @@ class FigureMaker:
         if span.stays_open:
             start = int(span.starts[-1])
             end = int(self.calendar.end(number, start + 1))
-            children = self._children(number, start)
+            children = self._children(number, start, self.width)
             differences[-1] -= children.total(int(self.calendar.count(number - 1, start, end)))
             begun = len(below) - int(np.searchsorted(below, start))
             rows += children.take(begun)
@@ -246,14 +268,6 @@ class FigureMaker:
             rows[:, : block.width] = np.concatenate(block.children.take(len(starts)))
         return [rows]
 
-    def _children(self, number: int, start: int) -> Ahead:
-        """The noises of the children of the tied block that opens at ``start``."""
-        law = self._chains[number - 1].sharpest
-        if isinstance(self._source, SystemNoise):
-            return Ratchet(law, self.width)
-        child = int(self.calendar.count(number - 1, 0, start)) + 1
-        return Named(self._source, law, number - 1, child, self.width)
-
     def _fresh(self, number: int, first: Any, count: int) -> list[Rows]:
         """New noises of so many adjacent blocks, the first of which begins at ``first``: for each
         stage an array in the shape (blocks, keys)."""
@@ -266,12 +280,6 @@ class FigureMaker:
     @property
     def _no_rows(self) -> Rows:
         return np.empty((0, self.width), dtype=np.int64)
-
-    def _padded(self, row: Rows) -> Rows:
-        """One row of noise, with room for the keys that its block does not have."""
-        padded = np.zeros((1, self.width), dtype=np.int64)
-        padded[0, : row.shape[-1]] = row
-        return padded
 
     def _open_last(
         self,
@@ -369,3 +377,56 @@ def _split(made: Made, before: OpenBlock | None, width: int) -> list[Made]:
     return [
         each for each in (first, rest) if len(each.ends) and not (each is first and before.void)
     ]
+
+
+# Figures by the names of their noise
+# ------------------------------------------------------------------------------------------------
+def due_blocks(mechanism: Blocks, calendar: Calendar, after: int, until: int) -> list[Due]:
+    """Everything that becomes public after more than ``after`` and at most ``until`` steps."""
+    blocks = []
+    for number, level in enumerate(mechanism.levels):
+        if level.tied and after < until:
+            starts = calendar.edges(number, max(after - 1, 0), until - 1)
+            if after == 0:
+                starts = np.concatenate([[0], starts])
+            ends = np.asarray(calendar.end(number, starts + 1))
+            blocks.append(Due(number, ANNOUNCED, starts, ends, starts + 1))
+        for stage, (lag, _) in enumerate(level.stages):
+            ends = calendar.edges(number, max(after - lag, 0), max(until - lag, 0))
+            starts = np.asarray(calendar.frontier(number, ends - 1))
+            blocks.append(Due(number, stage, starts, ends, ends + lag))
+    return [each for each in blocks if len(each.ends)]
+
+
+def keyed_figures(
+    mechanism: Blocks,
+    calendar: Calendar,
+    due: list[Due],
+    counts: tuple[Rows, Rows, Rows],
+    noise: KeyedNoise,
+) -> Iterator[Made]:
+    """The figures of some blocks. ``counts`` are sorted: after which step, under which key, how
+    many events."""
+    width, chains = len(noise.tags), chains_of(mechanism)
+
+    def noises(level: int, stage: int, start: int, end: int) -> Rows:
+        """Those of the blocks between two ends of blocks."""
+        first, last = (int(calendar.count(level, 0, each)) + 1 for each in (start, end))
+        return chains[level].many(noise, range(first, last), width)[stage]
+
+    for level, stage, *columns in due:
+        size, begin, end = len(columns[0]), int(columns[0][0]), int(columns[1][-1])
+        needed = size if stage != ANNOUNCED else int(calendar.count(level - 1, begin, end))
+        at_once = max(1, CELLS * size // (width * needed))
+        for place in range(0, size, at_once):
+            starts, ends, public = (each[place : place + at_once] for each in columns)
+            start, end = int(starts[0]), int(ends[-1])
+            values = noises(level, max(stage, 0), start, end).copy()
+            if stage == ANNOUNCED:
+                children = np.asarray(calendar.count(level - 1, start, starts))
+                values -= np.add.reduceat(noises(level - 1, 0, start, end), children, axis=0)
+            else:
+                first, last = np.searchsorted(counts[0], [start, end]).tolist()
+                steps, keys, events = (column[first:last] for column in counts)
+                np.add.at(values, (np.searchsorted(ends, steps, side="right"), keys), events)
+            yield Made(level, stage, starts, ends, public, values)

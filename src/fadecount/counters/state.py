@@ -8,7 +8,7 @@ end a SHA-256 digest of all before it. Nothing in it is executed when read. The 
 damage, not attacks: anyone who can write the state can also release whatever they choose.
 
 Parts let a store write only what a step changed. A keyed counter is its time, one sum per key, the
-inputs still delayed, and the noise tails (see :mod:`fadecount.counters.path`), one array over the
+inputs still delayed, and the noise tails (see :mod:`fadecount.counters.paths`), one array over the
 keys per level. A step replaces two of the tails on average. The parts hold the true sums, so they
 stay inside fadecount.
 """
@@ -26,18 +26,8 @@ from numpy.typing import NDArray
 
 from fadecount.checks import LONGEST, require_integer
 from fadecount.counters.inputs import LARGEST_SUM
-from fadecount.counters.path import law_of, variable
 from fadecount.errors import SavedStateError
-from fadecount.mechanisms import (
-    CARRY,
-    Blocks,
-    Intervals,
-    IntervalSchedule,
-    Mechanism,
-    Memories,
-    Schedule,
-)
-from fadecount.noise import NoiseSource, SystemNoise
+from fadecount.mechanisms import Blocks, Intervals, Mechanism, Schedule
 
 MOST_AHEAD = 1 << 12
 """How many numbers, over all keys, are drawn ahead at most, or those of one step."""
@@ -149,54 +139,3 @@ def _integer(value: object, *, minimum: int) -> int:
 
 def _passes(numbers: Row, bound: int) -> bool:
     return bool(np.any((numbers < -bound) | (numbers > bound)))
-
-
-def check_parts(mechanism: Mechanism, parts: Parts) -> None:
-    """Refuse the parts of a counter that do not fit their time, or each other."""
-    delayed = min(parts.time, mechanism.delay)
-    tails = mechanism.noise.rows(parts.time - delayed + len(parts.ahead))
-    rows = (*parts.delayed, *parts.tails, *parts.ahead)
-    whole = (len(parts.delayed), len(parts.tails)) == (delayed, tails)
-    if not whole or parts.ratchets or any(len(row) != len(parts.total) for row in rows):
-        raise SavedStateError("state must fit its time, got a damaged one; take an intact copy")
-
-
-def widened(
-    mechanism: Mechanism, parts: Parts, extra: int, source: NoiseSource | None = None
-) -> Parts:
-    """The parts with ``extra`` more keys that have counted nothing so far.
-
-    The new keys get a fresh variable for each noise slot in use. So they have the same law as if
-    they had existed from the beginning: variables of intervals that are over are not needed.
-    Memories of Gaussian noise begin empty: the promise is the same, because it holds for a stream
-    that begins at any step, and their first outputs have less noise.
-    """
-    assert not parts.ahead  # a counter that is never stepped
-    tails = _new_tails(mechanism, parts.time, extra, source or SystemNoise())
-    zeros = np.zeros(extra, dtype=np.int64)
-    return Parts(
-        time=parts.time,
-        total=np.concatenate([parts.total, zeros]),
-        delayed=[np.concatenate([row, zeros]) for row in parts.delayed],
-        tails=[np.concatenate([old, new]) for old, new in zip(parts.tails, tails, strict=True)],
-    )
-
-
-def _new_tails(mechanism: Mechanism, time: int, width: int, source: NoiseSource) -> list[Row]:
-    schedule, shown = mechanism.noise, max(0, time - mechanism.delay)
-    if isinstance(schedule, Memories):
-        return [np.zeros(width, dtype=np.int64) for _ in range(schedule.rows(shown))]
-    round_number, clock = schedule.place(shown) if shown else (0, 0)
-
-    def draw(budget: float, level: int, node: int) -> Row:
-        return variable(source, law_of(budget), level, round_number, node, width)
-
-    if isinstance(schedule, IntervalSchedule):
-        return [draw(schedule.budgets[each], each, 0) for each in schedule.in_use(shown)]
-    carry = schedule.carry_budget if round_number else np.inf
-    tails = [draw(carry, CARRY, 0)]
-    for level in range(clock.bit_length() - 1, -1, -1):
-        used = not schedule.alternating or clock >> level & 1
-        budget = schedule.budgets[level] if used else np.inf
-        tails.append(tails[-1] + draw(budget, level, clock >> level))
-    return tails[::-1]

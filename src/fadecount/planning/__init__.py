@@ -1,15 +1,15 @@
 """Planning: from the wanted losses and errors to the mechanism that gives them."""
 
-from fadecount.planning.design import design
 from fadecount.planning.discovery import Appearance, appearances
 from fadecount.planning.plan import (
     Option,
     Plan,
+    design,
     plan,
     plan_json,
     save_plan,
 )
-from fadecount.planning.published import PublishedFigure, Width, person_losses
+from fadecount.planning.published import PublishedFigure, Width
 from fadecount.planning.request import Person, Request
 
 __all__ = [
@@ -22,7 +22,6 @@ __all__ = [
     "Width",
     "appearances",
     "design",
-    "person_losses",
     "plan",
     "plan_json",
     "save_plan",

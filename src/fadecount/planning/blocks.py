@@ -2,7 +2,7 @@
 
 Lags are the targets' ages plus one: no others help, since a figure may as well appear as early as
 the promise allows (docs/theory.md). What is spent in the region between two targets counts against
-all later targets. Chains of lengths and their budgets come from :mod:`fadecount.planning.cheapest`.
+all later targets. Chains of lengths and their budgets come from :mod:`fadecount.planning.chains`.
 
 The promise does not depend on the search: budgets are integers in millionths, and the finished
 mechanism is checked against every limit (:meth:`fadecount.planning.request.Request.kept_by`).
@@ -22,8 +22,7 @@ from fadecount.checks import LARGEST_BUDGET
 from fadecount.durations import UNITS, BlockLength
 from fadecount.mechanisms.blocks import MILLION, Blocks, Level
 from fadecount.planning.budgets import Vector
-from fadecount.planning.chains import Chain, Graph, Step
-from fadecount.planning.cheapest import Search
+from fadecount.planning.chains import Chain, Graph, Search, Step
 from fadecount.planning.request import Request
 
 _HOUR, _DAY, _MONTH = UNITS["h"], UNITS["d"], UNITS["mo"]

@@ -8,20 +8,15 @@ event of a person's day, and all the more for an age that counts from the day's 
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping
 from dataclasses import dataclass
 from fractions import Fraction
 from functools import lru_cache
-from typing import TYPE_CHECKING, Any
 
-from fadecount.checks import require_real
 from fadecount.durations import UNITS
 from fadecount.errors import ParameterError, bad_parameter
 from fadecount.mechanisms.blocks import MILLION
-from fadecount.mechanisms.discovery import LENGTHS, SMALLEST_EPSILON, Discovery
-
-if TYPE_CHECKING:
-    from fadecount.planning.request import Request
+from fadecount.mechanisms.discovery import SMALLEST_EPSILON, Discovery
+from fadecount.planning.request import Request
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -49,19 +44,6 @@ def appearances(discovery: Discovery) -> list[Appearance]:
         )
         for stage, (lag, _) in enumerate(discovery.stages)
     ]
-
-
-def read_discover(discover: Any) -> tuple[str, float] | None:
-    """A request for discovery: the length of its blocks and its share of the losses allowed."""
-    if discover is None:
-        return None
-    shares = {discover: 1.0} if isinstance(discover, str) else discover
-    if not isinstance(shares, Mapping) or len(shares) != 1 or not {*shares} <= {*LENGTHS}:
-        bound = f"{' or '.join(LENGTHS)}, or such a length with a share"
-        raise bad_parameter("discover", discover, bound, "such as '1d' or {'1d': 0.5}")
-    ((per, share),) = shares.items()
-    remedy = "it is the part of every loss that discovery may use; leave out discover for none"
-    return per, require_real("share of discover", share, low=0.001, high=1.0, remedy=remedy)
 
 
 @lru_cache(maxsize=16)

@@ -6,7 +6,6 @@ They are known before the first event, since noise does not depend on data. Mont
 
 from __future__ import annotations
 
-from collections.abc import Iterable
 from dataclasses import dataclass
 
 import numpy as np
@@ -16,7 +15,7 @@ from fadecount.durations import UNITS, format_duration
 from fadecount.mechanisms import Blocks, Gaussian, Gradual, Loss, Mechanism, views_of
 from fadecount.mechanisms.views import Views
 from fadecount.planning.discovery import discovery_for
-from fadecount.planning.request import Person, Request
+from fadecount.planning.request import Request
 
 Steps = NDArray[np.int64]
 Shape = Blocks | Gradual | Gaussian
@@ -172,8 +171,3 @@ def lost(mechanism: Mechanism, age: int, request: Request) -> float:
     if request.discover[1] == 1.0:
         return max(shown.amount, hidden.amount)
     return Loss.together([(shown, 1), (hidden, 1)]).epsilon
-
-
-def person_losses(mechanism: Mechanism, ages: Iterable[int], person: Person) -> list[Loss]:
-    """What all contributions of a person can reveal together, at each age."""
-    return [person.loss(mechanism, age) for age in ages]

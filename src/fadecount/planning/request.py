@@ -23,8 +23,8 @@ from fadecount.durations import UNITS, BlockLength, parse_duration
 from fadecount.errors import ParameterError, bad_parameter
 from fadecount.mechanisms import Loss, Mechanism
 from fadecount.mechanisms.base import LARGEST_SENSITIVITY, require_keys
+from fadecount.mechanisms.discovery import LENGTHS
 from fadecount.mechanisms.gaussian import require_delta
-from fadecount.planning.discovery import read_discover
 
 LARGEST_LOSS = float(1 << 20)
 
@@ -165,7 +165,7 @@ def read_request(
         tick_seconds=seconds,
         figures=None if weights is None else _weights(weights, longest),
         delta=None if delta is None else require_delta(delta),
-        discover=read_discover(discover),
+        discover=_discover(discover),
     )
 
 
@@ -228,3 +228,16 @@ def _weights(figures: dict[Any, float], horizon: int) -> tuple[tuple[int, float]
         checked = require_real(about, weight, low=0.0, high=1e9, open_ends=True, remedy=remedy)
         pairs.append((number, checked))
     return tuple(pairs)
+
+
+def _discover(discover: Any) -> tuple[str, float] | None:
+    """A request for discovery: the length of its blocks and its share of the losses allowed."""
+    if discover is None:
+        return None
+    shares = {discover: 1.0} if isinstance(discover, str) else discover
+    if not isinstance(shares, Mapping) or len(shares) != 1 or not {*shares} <= {*LENGTHS}:
+        bound = f"{' or '.join(LENGTHS)}, or such a length with a share"
+        raise bad_parameter("discover", discover, bound, "such as '1d' or {'1d': 0.5}")
+    ((per, share),) = shares.items()
+    remedy = "it is the part of every loss that discovery may use; leave out discover for none"
+    return per, require_real("share of discover", share, low=0.001, high=1.0, remedy=remedy)

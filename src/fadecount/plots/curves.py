@@ -17,7 +17,7 @@ from numpy.typing import NDArray
 
 from fadecount.errors import bad_parameter
 from fadecount.mechanisms import Mechanism
-from fadecount.planning import Option, Plan, person_losses
+from fadecount.planning import Option, Plan
 from fadecount.plots.figure import COLOURS, RC, plain_numbers
 
 MARKS: Final = ("o", "s", "^", "D", "v", "P", "X")
@@ -224,8 +224,8 @@ def draw_plan(figure: Figure | SubFigure, made: Plan, chosen: Option | None = No
     ages = spread_ages(request.horizon + 1)
     curves = []
     for group, each in enumerate([option, *others]):
-        lost = person_losses(each.mechanism, ages.tolist(), request.person)
-        losses, kind = np.array([loss.epsilon for loss in lost]), "paper" if group else "exact"
+        lost = [request.person.loss(each.mechanism, age).epsilon for age in ages.tolist()]
+        losses, kind = np.array(lost), "paper" if group else "exact"
         curves.append(Curve(label=each.name, ages=ages, losses=losses, kind=kind, group=group))
     if request.targets:
         ends, losses = np.array(request.targets).T

@@ -15,8 +15,7 @@ from pyspark.sql import DataFrame, Window
 from pyspark.sql import functions as sql
 from pyspark.sql.types import NumericType
 
-from fadecount.counters.figures import Made
-from fadecount.counters.named import Due, due, make
+from fadecount.counters.figures import Due, Made, due_blocks, keyed_figures
 from fadecount.durations import parse_time
 from fadecount.errors import CheckpointError, ParameterError, bad_parameter
 from fadecount.mechanisms import ANNOUNCED
@@ -125,7 +124,7 @@ def figures_of(ledger: Ledger, commit: Commit, after: int, until: int) -> DataFr
     A task makes those of some keys, from their counts in the ledger and the keyed noise.
     """
     stream, calendar = ledger.stream, ledger.calendar(commit)
-    wanted = due(stream.blocks, calendar, after, until)
+    wanted = due_blocks(stream.blocks, calendar, after, until)
     first = min((int(each.starts[0]) for each in wanted if each.stage != ANNOUNCED), default=until)
     if stream.discovery is not None:
         first = 0
@@ -160,7 +159,8 @@ def _task(
         known = rows.set_column(1, "key", numbers).drop_null().sort_by("position")
         steps, places, events = (each.to_numpy().astype(np.int64) for each in known.columns)
         noise = stream.noise(commit.epoch, keys.to_pylist())
-        for made in make(stream.blocks, calendar, wanted, (steps, places, events), noise):
+        counts = steps, places, events
+        for made in keyed_figures(stream.blocks, calendar, wanted, counts, noise):
             yield _rows(stream, made, keys)
     if stream.discovery is not None:
         for made, appeared in _appearing(stream, commit, rows.filter(pc.is_null(numbers))):

@@ -12,10 +12,9 @@ from dataclasses import dataclass, field, replace
 import numpy as np
 from numpy.typing import NDArray
 
-from fadecount.counters.counter import counter_of, parts_of
+from fadecount.counters.counter import widen
 from fadecount.counters.figures import FigureMaker
 from fadecount.counters.inputs import add_up
-from fadecount.counters.state import widened
 from fadecount.errors import AlreadyReleasedError, ClockError, FenceError, InputError, StoreError
 from fadecount.noise import NoiseSource, unpredictable
 from fadecount.streams.audit_log import Act, AuditLog
@@ -109,7 +108,7 @@ class Stream(Intake):
         with self._changing() as (machine, state):
             new = checked_keys(names, frozenset(state.keys))
             status, known, keys = self._status, len(state.keys), (*state.keys, *new)
-            mechanism, name = status.description.mechanism, status.description.name
+            name = status.description.name
             with database.transaction():
                 self._check_unchanged(status)
                 write_keys(database, status.id, known, new, status.steps)
@@ -118,8 +117,7 @@ class Stream(Intake):
                 if isinstance(machine, FigureMaker):
                     machine.width += len(new)
                 else:
-                    parts = widened(mechanism, parts_of(machine), len(new), context.noise)
-                    machine = counter_of(mechanism, parts, context.noise)
+                    widen(machine, len(new))
                 state.save(machine)
                 state.keys = keys
                 sql = "UPDATE streams SET width = ? WHERE id = ?"

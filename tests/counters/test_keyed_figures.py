@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 
 import fadecount as fc
-from fadecount.counters import named
+from fadecount.counters import figures
 from fadecount.counters.figures import FigureMaker, Rows
 from fadecount.mechanisms import Calendar, EqualBlocks
 from fadecount.noise import KeyedNoise
@@ -58,8 +58,8 @@ def _by_name(mechanism: fc.Blocks, calendar: Calendar, counts: Rows, cuts: list[
     sparse = positions, keys, counts[positions, keys]
     rows: Found = {}
     for after, until in pairwise(cuts):
-        wanted = named.due(mechanism, calendar, after, until)
-        for made in named.make(mechanism, calendar, wanted, sparse, _noise(mechanism)):
+        wanted = figures.due_blocks(mechanism, calendar, after, until)
+        for made in figures.keyed_figures(mechanism, calendar, wanted, sparse, _noise(mechanism)):
             for start, end, public, each in zip(*made[2:], strict=True):
                 assert after < public <= until
                 place = made.level, made.stage, int(end)
@@ -73,7 +73,7 @@ def _by_name(mechanism: fc.Blocks, calendar: Calendar, counts: Rows, cuts: list[
 def test_figures_equal_those_of_the_local_library(
     kind: str, cells: int, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(named, "CELLS", cells)
+    monkeypatch.setattr(figures, "CELLS", cells)
     steps, mechanism = 100, TIED
     calendar: Calendar = EqualBlocks(tuple(level.length for level in TIED.levels))
     if kind == "edges":
