@@ -391,7 +391,7 @@ MUTANTS = (
     Mutant(
         "an amount above the unit's counted",
         "streams/inputs.py",
-        "amounts = np.minimum(amounts, self._description.unit.amount)",
+        "amounts = np.minimum(amounts, self.description.unit.amount)",
         "",
         ("tests/streams/test_inputs.py",),
     ),
@@ -682,8 +682,8 @@ MUTANTS = (
     Mutant(
         "the key of a day outlives it",
         "streams/stream.py",
-        "        database.change(sql, (stream._status.id, end))\n",
-        "        pass\n",
+        'database.change("DELETE FROM secrets WHERE stream = ? AND block < ?", (stream._id, end))',
+        "pass",
         ("tests/neighbours/test_days.py",),
     ),
     Mutant(
@@ -1034,8 +1034,8 @@ MUTANTS = (
     Mutant(
         "an embargo that ends a tick early",
         "streams/embargo.py",
-        "AND public_tick <= ? RETURNING",
-        "AND public_tick - 1 <= ? RETURNING",
+        '"public_tick <= ?"',
+        '"public_tick - 1 <= ?"',
         ("tests/streams/test_block_streams.py",),
     ),
     Mutant(
@@ -1089,9 +1089,9 @@ MUTANTS = (
     ),
     Mutant(
         "a public time that may be changed in the store",
-        "streams/embargo.py",
-        "{first_tick}/{end_tick}/{public_tick}",
-        "{first_tick}/{end_tick}/",
+        "streams/seal.py",
+        "(self._uid, table, *place)",
+        "(self._uid, table, *place[:4])",
         ("tests/streams/test_block_streams.py",),
     ),
     Mutant(
@@ -1381,15 +1381,15 @@ MUTANTS = (
     Mutant(
         "hidden keys: also counted as declared that day",
         "streams/stream.py",
-        "self._join_hidden(status.description.block_of(status.last_tick + 1), new)",
-        "self._join_hidden(status.description.block_of(status.last_tick + 1))",
+        "self._join_hidden(described.block_of(status.last_tick + 1), new)",
+        "self._join_hidden(described.block_of(status.last_tick + 1))",
         HIDDEN_KEYS,
     ),
     Mutant(
         "hidden keys: their texts stay",
         HIDDEN,
-        "DELETE FROM hidden WHERE stream = ? AND block < ? RETURNING block, body",
-        "SELECT block, body FROM hidden WHERE stream = ? AND block < ?",
+        'rows.take("hidden",',
+        'rows.read("hidden",',
         HIDDEN_KEYS,
     ),
     Mutant(

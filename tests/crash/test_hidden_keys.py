@@ -39,7 +39,7 @@ def killed(backend: Backend, step: str, last: int = FIRST + 23) -> bool:
             store = backend.open(noise=noise_of(1))  # type: ignore[arg-type]
             stream = store.open("pages")
             killer = Killer(step, 1)
-            store._context.checkpoint = stream._checkpoint = killer
+            store._context.checkpoint = killer
             store._context.fence.checkpoint = killer
             bring(stream, "x", ["late"])
             stream.close_through(last)

@@ -166,7 +166,7 @@ def test_what_is_accepted_while_a_stream_is_deleted_is_deleted_too(
 
         monkeypatch.setattr(intake, "_insert", insert_late)
     else:
-        intake._checkpoint = stops
+        intake._context.checkpoint = stops
 
     def delete() -> None:
         assert stops.reached.wait(30)

@@ -15,7 +15,7 @@ from fadecount.streams import (
     Batch,
     Description,
     Reader,
-    Sealed,
+    Seal,
     Stream,
     Ticks,
     Unit,
@@ -512,7 +512,7 @@ class TestWhatIsStored:
     ) -> None:
         """Neither while its day is open, nor under embargo, nor after the seal was changed."""
         monkeypatch.setattr(sqlite, "SCRUB_SECONDS", 0.0)
-        backend, seal = SQLiteBackend(tmp_path), Sealed(b"k" * 32)
+        backend, seal = SQLiteBackend(tmp_path), Seal(b"k" * 32)
         noise = ScriptedNoise([0], [0])
         with backend.open(noise=noise, seal=seal) as store:  # type: ignore[arg-type]
             stream = create(store)
@@ -521,7 +521,7 @@ class TestWhatIsStored:
             stream.close_through(FIRST + 23)
             bring(stream, "canary", range(16))
         with backend.open(noise=noise, seal=seal) as store:  # type: ignore[arg-type]
-            store.rotate(Sealed(b"n" * 32))
+            store.rotate(Seal(b"n" * 32))
             assert b"canary" not in bytes_of(tmp_path)
             stream = store.open("pages")
             stream.close_through(FIRST + 47)

@@ -10,9 +10,16 @@ import threading
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import ExitStack, contextmanager, suppress
-from typing import Any, ClassVar
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Any, ClassVar
 
 from fadecount.errors import StoreError, bad_parameter
+
+if TYPE_CHECKING:
+    from fadecount.noise import NoiseSource
+    from fadecount.streams.audit_log import AuditLog
+    from fadecount.streams.fence import Fence
+    from fadecount.streams.seal import Seal
 
 FORMAT = 1
 """The number of the format of a store."""
@@ -24,7 +31,7 @@ TABLES: Mapping[str, str] = {
         group_name TEXT,
         first_tick BIGINT NOT NULL, last_tick BIGINT NOT NULL, published_tick BIGINT NOT NULL,
         width BIGINT NOT NULL, commit_id TEXT NOT NULL, previous_commit_id TEXT,
-        forks TEXT NOT NULL, secret {bytes} NOT NULL, digest {bytes} NOT NULL,
+        forks TEXT NOT NULL, digest {bytes} NOT NULL,
         ahead {bytes} NOT NULL, midnights TEXT, voids TEXT NOT NULL, retain_seconds BIGINT,
         kept TEXT NOT NULL, upkeep_tick BIGINT NOT NULL""",
     "deleted": """
@@ -47,8 +54,8 @@ TABLES: Mapping[str, str] = {
     "persons": """
         stream BIGINT NOT NULL, person {bytes} NOT NULL, events BIGINT NOT NULL,
         PRIMARY KEY (stream, person)""",
-    "block_keys": """
-        stream BIGINT NOT NULL, block BIGINT NOT NULL, secret {bytes} NOT NULL,
+    "secrets": """
+        stream BIGINT NOT NULL, block BIGINT NOT NULL, body {bytes} NOT NULL,
         PRIMARY KEY (stream, block)""",
     "hidden": """
         id {identity}, stream BIGINT NOT NULL, block BIGINT NOT NULL, body {bytes} NOT NULL""",
@@ -74,7 +81,7 @@ true counts, ``hidden`` undeclared keys of the open day, ``ratchets`` noise that
 row: docs/data.md."""
 
 PUBLIC_TABLES = ("about", "streams", "deleted", "key_blocks", "figures", "sqlite_master")
-"""What a reader may select from, but for the secret of a stream."""
+"""What a reader may select from."""
 
 INDEXES: Mapping[str, str] = {
     "streams_by_group": "streams (group_name)",
@@ -86,7 +93,7 @@ INDEXES: Mapping[str, str] = {
 }
 
 STREAM_TABLES = (
-    *("key_blocks", "state", "ratchets", "inputs", "seen", "persons", "block_keys", "positions"),
+    *("key_blocks", "state", "ratchets", "inputs", "seen", "persons", "secrets", "positions"),
     *("hidden", "embargo", "figures"),
 )
 """The tables whose rows belong to a stream, by its number in the column ``stream``."""
@@ -98,6 +105,19 @@ class Checkpoints:
 
     def __call__(self, step: str) -> None:
         """The step comes next (``before ...``) or has just finished."""
+
+
+@dataclass(slots=True, kw_only=True)
+class Context:
+    """What a store and its streams share. Without a noise source, noise is drawn from the system's
+    entropy."""
+
+    database: Database
+    seal: Seal
+    fence: Fence
+    audit_log: AuditLog
+    noise: NoiseSource | None = None
+    checkpoint: Checkpoints = field(default_factory=Checkpoints)
 
 
 def store_failed(reason: str) -> StoreError:

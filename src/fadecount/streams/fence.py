@@ -34,14 +34,13 @@ from typing import TYPE_CHECKING, Any, NamedTuple, cast
 from fadecount.errors import FenceError, StoreError, bad_parameter
 from fadecount.noise import unpredictable
 from fadecount.streams.audit_log import Act
-from fadecount.streams.database import Checkpoints, Database, placeholders
+from fadecount.streams.database import Checkpoints, Context, Database, placeholders
 from fadecount.streams.loss import Forks
 from fadecount.streams.sqlite import SQLiteConnection, owned_file, sync_folder
 from fadecount.streams.status import Status, lock_streams, read_status
 
 if TYPE_CHECKING:
     from fadecount.streams.postgres import PostgresDatabase
-    from fadecount.streams.stream import Context
 
 GIVEN_UP = "given up"
 """The commit id in the mark of a stream that published nothing, and whose name another stream has

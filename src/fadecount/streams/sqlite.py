@@ -205,8 +205,8 @@ class SQLiteDatabase(SQLiteConnection):
         """Let this connection read what is for readers only: SQLite refuses to prepare any other
         statement. Nothing under embargo, no count and no secret can be selected by mistake."""
 
-        def decide(action: int, table: str | None, column: str | None, *_: object) -> int:
-            private = table not in PUBLIC_TABLES or (table, column) == ("streams", "secret")
+        def decide(action: int, table: str | None, *_: object) -> int:
+            private = table not in PUBLIC_TABLES
             return sqlite3.SQLITE_DENY if action == sqlite3.SQLITE_READ and private else 0
 
         self._connection.set_authorizer(decide)

@@ -14,7 +14,13 @@ from fadecount.errors import ParameterError, StoreError, bad_parameter
 from fadecount.mechanisms import Mechanism, PlannedUnit
 from fadecount.noise import unpredictable
 from fadecount.streams.audit_log import Act, AuditLog
-from fadecount.streams.database import FORMAT, STREAM_TABLES, placeholders, require_format
+from fadecount.streams.database import (
+    FORMAT,
+    STREAM_TABLES,
+    Context,
+    placeholders,
+    require_format,
+)
 from fadecount.streams.description import ONLY_KEY, Description, checked_keys
 from fadecount.streams.discovery import HiddenKeys
 from fadecount.streams.embargo import new_machine
@@ -27,11 +33,11 @@ from fadecount.streams.fence import (
     recover,
     require_outside,
 )
-from fadecount.streams.inputs import Intake, new_secret
+from fadecount.streams.inputs import OF_THE_STREAM, Intake
 from fadecount.streams.loss import Group, Member
 from fadecount.streams.reader import Reader
 from fadecount.streams.retention import NEEDS_UPKEEP, NEVER, keep_up
-from fadecount.streams.seal import Plain, Seal, reseal
+from fadecount.streams.seal import SECRET, Seal, SecretRows
 from fadecount.streams.sqlite import SQLiteDatabase
 from fadecount.streams.state import StoredState
 from fadecount.streams.status import (
@@ -42,7 +48,7 @@ from fadecount.streams.status import (
     stream_names,
     write_keys,
 )
-from fadecount.streams.stream import Context, Stream
+from fadecount.streams.stream import Stream
 from fadecount.streams.ticks import Ticks
 from fadecount.streams.unit import ONE_EVENT, Unit
 
@@ -167,7 +173,6 @@ class Store:
             "width": len(names),
             "commit_id": unpredictable(16).hex(),
             "forks": "[]",
-            "secret": new_secret(context.seal, uid),
             "digest": b"",
             "ahead": b"",
             "voids": "[]",
@@ -182,10 +187,14 @@ class Store:
         status = read_status(database, name)
         if names:
             write_keys(database, status.id, 0, names)
-        state = StoredState(database, context.seal, status)
-        state.save(new_machine(description.mechanism, len(names)))
-        state.keys = tuple(names)
-        state.sign(name)
+        secrets = [OF_THE_STREAM]
+        if description.unit.per != "tick":
+            secrets.append(description.block_of(start_tick))
+        rows = SecretRows(context, uid, status.id)
+        rows.put("secrets", *((block, unpredictable(32)) for block in secrets))
+        state = StoredState(context, status)
+        state.machine, state.keys = new_machine(description.mechanism, len(names)), tuple(names)
+        state.save()
         group = {} if description.group is None else {"group": description.group.name}
         context.audit_log.record(Act.STREAM_CREATED, name, keys=len(names), **group)
         # before the commit: a stream without a mark has lost it
@@ -301,8 +310,7 @@ class Store:
     def intake(self, name: str) -> Intake:
         """Accepts events for a stream without closing its ticks; with PostgreSQL, beside the
         process that closes them."""
-        status, context = read_status(self._database, name), self._context
-        return Intake(self._database, context.seal, status, context.checkpoint)
+        return Intake(self._context, read_status(self._database, name))
 
     def reader(self) -> Reader:
         """The published releases, over the store's own connection."""
@@ -362,11 +370,16 @@ class Store:
         locks = [status.uid for status in statuses]
         with database.locked(locks, self._wait), database.transaction():
             for status in statuses:
-                state = StoredState(database, context.seal, status)
-                state.load(status, None)  # refuses one that is damaged
-                reseal(database, context.seal, seal, status.uid, status.id)
+                StoredState(context, status).load(status)  # refuses one that is damaged
+                old, new = (
+                    SecretRows(each, status.uid, status.id)
+                    for each in (context, replace(context, seal=seal))
+                )
+                for table in SECRET:
+                    new.put(table, *old.take(table))
+                state = StoredState(context, status)
                 state.read()
-                state.sign(status.description.name)
+                state.sign()
             database.change("UPDATE about SET value = ? WHERE name = 'seal'", (seal.fingerprint,))
             self.audit_log.record(
                 Act.SEAL_ROTATED, "store", sealed="yes" if seal.fingerprint else "no"
@@ -412,7 +425,7 @@ class SQLiteStore(Store):
         require_outside(path, fence)
         context = Context(
             database=SQLiteDatabase(path, writes=True),
-            seal=seal or Plain(),
+            seal=seal or Seal(),
             fence=fence,
             audit_log=AuditLog(Path(path).resolve().parent),
         )
@@ -445,7 +458,7 @@ class PostgresStore(Store):
             raise
         context = Context(
             database=database,
-            seal=seal or Plain(),
+            seal=seal or Seal(),
             fence=fence,
             audit_log=audit_log or AuditLog(default_folder()),
         )
