@@ -675,14 +675,14 @@ MUTANTS = (
     Mutant(
         "what a file counted of a person is not noted in the day",
         "streams/stream.py",
-        "        stream.note_persons(end, closing.persons)\n",
-        "        pass\n",
+        "            stream.note_persons(end, self.persons)\n",
+        "            pass\n",
         ("tests/neighbours/test_days.py",),
     ),
     Mutant(
         "the key of a day outlives it",
         "streams/stream.py",
-        'database.change("DELETE FROM secrets WHERE stream = ? AND block < ?", (stream._id, end))',
+        "stream._database.change(sql, (stream._id, end))",
         "pass",
         ("tests/neighbours/test_days.py",),
     ),
@@ -934,8 +934,8 @@ MUTANTS = (
     Mutant(
         "accepted counts that wrap with given ones",
         "streams/stream.py",
-        "add_up(counts, slice(1), each.rows[:1])",
-        "counts += each.rows[:1]",
+        "add_up(counts, slice(1), self.rows[:1])",
+        "counts += self.rows[:1]",
         ("tests/streams/test_inputs.py",),
     ),
     Mutant(
@@ -1409,7 +1409,7 @@ MUTANTS = (
     Mutant(
         "hidden keys: the rest of a day is another day",
         "streams/stream.py",
-        "closing.stream.store_hidden(end, closing.hidden)",
+        "self.stream.store_hidden(end, self.hidden)",
         "pass",
         ("tests/test_discovery_runs.py",),
     ),

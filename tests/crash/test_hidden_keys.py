@@ -17,10 +17,10 @@ from tests.streams.hidden_keys import FIRST, ScriptedNoise, bring, create, shown
 
 __all__ = ["backend", "postgres_url"]
 
-COMMITTED = ("committed", "fence written", "fence synced", "fenced", "before publish", "published")
+COMMITTED = ("committed", "fence written", "fence synced", "fenced", "published")
 STEPS = (
     *("before accept", "accept written", "accept committed", "before close", "inputs taken"),
-    *("keys drawn", "noise drawn", "state written", "figures written", "before commit"),
+    *("keys drawn", "noise drawn", "state written", "before commit"),
     *COMMITTED,
 )
 

@@ -194,7 +194,7 @@ def test_publishing_and_accepting_do_not_lock_each_other_out(
     order = [number for (number,) in one._database.query("SELECT id FROM streams")]
     first = min(streams, key=lambda each: each.status.id)
     assert order[0] != first.status.id, "the test needs another order"
-    begins, publishes = _Stops("begins"), _Stops("before publish")
+    begins, publishes = _Stops("begins"), _Stops("fenced")
     intakes = [two.intake(each.description.name) for each in streams]
     accept = intakes[1]._accept
 

@@ -179,16 +179,14 @@ class Database(ABC):
     def change_many(self, sql: str, rows: Sequence[Sequence[Any]]) -> int:
         """Run one statement for each of these rows of values, and return how many rows they
         affected together."""
-        count: int = self._run(lambda: self._execute_many(sql, rows).rowcount) if rows else 0
+        count: int = self._run(lambda: self._execute_many(sql, rows)) if rows else 0
         return count
 
-    @abstractmethod
-    def lock(self, name: str, wait_seconds: float) -> None:
+    def lock(self, name: str, wait_seconds: float) -> None:  # noqa: B027
         """Become the only writer of a stream until the connection closes, or raise a
-        ``LockedError``."""
+        ``LockedError``. Nothing is to be done where a process that writes is the only one."""
 
-    @abstractmethod
-    def unlock(self, name: str) -> None:
+    def unlock(self, name: str) -> None:  # noqa: B027
         """Let others write to a stream."""
 
     @contextmanager
@@ -200,10 +198,10 @@ class Database(ABC):
                 held.callback(self.unlock, name)
             yield
 
-    @abstractmethod
-    def scrub(self) -> None:
+    def scrub(self) -> None:  # noqa: B027
         """Destroy what was deleted or replaced where the database itself keeps it for long; outside
-        of a transaction, after ticks were closed. It is quick, and may do nothing for a minute."""
+        of a transaction, after ticks were closed. It is quick, and may do nothing for a minute. A
+        server keeps dead rows until it is told ``VACUUM FULL``."""
 
     def close(self) -> None:
         """Close the connection."""
@@ -212,13 +210,13 @@ class Database(ABC):
             with suppress(self._failures):
                 self._connection.close()
 
-    @abstractmethod
     def _execute(self, sql: str, values: Sequence[Any]) -> Any:
-        """Run one statement and return its cursor."""
+        return self._connection.execute(sql, values)
 
-    @abstractmethod
-    def _execute_many(self, sql: str, rows: Sequence[Sequence[Any]]) -> Any:
-        """Run one statement for each row of values and return the cursor."""
+    def _execute_many(self, sql: str, rows: Sequence[Sequence[Any]]) -> int:
+        cursor = self._connection.cursor()
+        cursor.executemany(sql, rows)
+        return int(cursor.rowcount)
 
     @abstractmethod
     def _begin(self, *, durable: bool) -> None:

@@ -455,30 +455,27 @@ class Intake:
         return capped
 
     def _note(self, block: int, added: Mapping[bytes, int]) -> dict[bytes, int]:
-        """Add to the stored numbers, and return those before. Every process writes in one order:
-        otherwise two could deadlock."""
-        before: dict[bytes, int] = {}
+        """Add to the stored numbers, and return them."""
         names = self._names(block, added)
-        for part in _parts(sorted(names)):
-            rows = self._insert_rows(
-                "persons (stream, person, events)",
-                [(self._id, name, added[names[name]]) for name in part],
-                "(stream, person) DO UPDATE SET events = persons.events + excluded.events"
-                " RETURNING person, events",
-            )
-            before.update(
-                (names[bytes(name)], count - added[names[bytes(name)]]) for name, count in rows
-            )
-        return before
+        rows = self._insert_rows(
+            "persons (stream, person, events)",
+            [(self._id, name, added[each]) for name, each in names.items()],
+            "(stream, person) DO UPDATE SET events = persons.events + excluded.events"
+            " RETURNING person, events",
+        )
+        return {names[bytes(name)]: count for name, count in rows}
 
     def _insert_rows(
-        self, table: str, rows: Sequence[tuple[object, ...]], on_conflict: str
-    ) -> list[tuple[Any, ...]]:
-        values = ", ".join([f"({placeholders(rows[0])})"] * len(rows))
-        return self._database.query(
-            f"INSERT INTO {table} VALUES {values} ON CONFLICT {on_conflict}",  # noqa: S608
-            [value for row in rows for value in row],
-        )
+        self, table: str, rows: Iterable[tuple[Any, ...]], on_conflict: str
+    ) -> Iterator[tuple[Any, ...]]:
+        """Insert rows, and return what that returns. Every process writes in one order: otherwise
+        two could deadlock."""
+        for part in _parts(sorted(rows)):
+            values = ", ".join([f"({placeholders(part[0])})"] * len(part))
+            yield from self._database.query(
+                f"INSERT INTO {table} VALUES {values} ON CONFLICT {on_conflict}",  # noqa: S608
+                [value for row in part for value in row],
+            )
 
     def _insert(self, keys: Numbers, counts: Numbers) -> None:
         self._unfolded += keys.nbytes + counts.nbytes + _ROW_BYTES
@@ -492,23 +489,17 @@ class Intake:
         self._rows.put("inputs", (np.concatenate([keys, counts]).astype("<i8").tobytes(),))
 
     def _remember(self, ids: Sequence[str | None], tick: int) -> list[bool]:
-        """Store the ids; True for those that are new (and for batches without one).
-
-        Every process writes in the same order: two that write the same ids in opposite orders would
-        deadlock.
-        """
+        """Store the ids; True for those that are new (and for batches without one)."""
         names = [
             None if each is None else hashlib.blake2b(each.encode(), digest_size=16).digest()
             for each in ids
         ]
-        added: set[bytes | None] = set()
-        for part in _parts(sorted({name for name in names if name is not None})):
-            rows = self._insert_rows(
-                "seen (stream, batch, tick)",
-                [(self._id, name, tick) for name in part],
-                "DO NOTHING RETURNING batch",
-            )
-            added.update(name for (name,) in rows)
+        rows = self._insert_rows(
+            "seen (stream, batch, tick)",
+            [(self._id, name, tick) for name in {*names} - {None}],
+            "DO NOTHING RETURNING batch",
+        )
+        added = {name for (name,) in rows}
         fresh = []
         for name in names:
             fresh.append(name is None or name in added)
@@ -590,9 +581,9 @@ def noted_as(block: int) -> bytes:
     return (block + (1 << 63)).to_bytes(8, "big")
 
 
-def _parts(names: Sequence[bytes]) -> Iterator[Sequence[bytes]]:
-    for start in range(0, len(names), _ROWS_PER_STATEMENT):
-        yield names[start : start + _ROWS_PER_STATEMENT]
+def _parts(rows: Sequence[Any]) -> Iterator[Sequence[Any]]:
+    for start in range(0, len(rows), _ROWS_PER_STATEMENT):
+        yield rows[start : start + _ROWS_PER_STATEMENT]
 
 
 def _count(value: int) -> int:

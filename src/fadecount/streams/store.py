@@ -18,6 +18,7 @@ from fadecount.streams.database import (
     FORMAT,
     STREAM_TABLES,
     Context,
+    Database,
     placeholders,
     require_format,
 )
@@ -31,7 +32,6 @@ from fadecount.streams.fence import (
     default_folder,
     mark_of,
     recover,
-    require_outside,
 )
 from fadecount.streams.inputs import OF_THE_STREAM, Intake
 from fadecount.streams.loss import Group, Member
@@ -59,10 +59,25 @@ class Store:
     """Named streams, each with its state, its accepted inputs and its releases. One process writes
     to a stream."""
 
-    def __init__(self, context: Context, *, lock_wait_seconds: float = 0.0) -> None:
-        self._context, self._database = context, context.database
-        self._wait = lock_wait_seconds
+    def __init__(
+        self,
+        database: Database,
+        *,
+        audit_log: AuditLog,
+        fence: Fence | None = None,
+        seal: Seal | None = None,
+        lock_wait_seconds: float = 0.0,
+    ) -> None:
+        """The fence is by default in the user's state folder."""
+        self._database, self._wait = database, lock_wait_seconds
+        self._context = Context(
+            database=database,
+            seal=seal or Seal(),
+            fence=fence or FileFence(),
+            audit_log=audit_log,
+        )
         try:
+            self._context.fence.require_outside(database)
             self._uid = self._check_about()
         except BaseException:
             self.close()
@@ -150,16 +165,12 @@ class Store:
         self, description: Description, names: Sequence[str], start_tick: int, retain: int | None
     ) -> None:
         context, database, name = self._context, self._database, description.name
-        for table, bound, remedy in (
-            ("streams", "new in this store", "open the stream that exists, or choose another name"),
-            (
-                "deleted",
-                "never used in this store",
-                "what was released under it cannot be taken back; choose another name",
-            ),
-        ):
-            if database.query(f"SELECT 1 FROM {table} WHERE name = ?", (name,)):  # noqa: S608
-                raise bad_parameter("stream name", name, bound, remedy)
+        if name in self.names():
+            remedy = "open the stream that exists, or choose another name"
+            raise bad_parameter("stream name", name, "new in this store", remedy)
+        if database.query("SELECT 1 FROM deleted WHERE name = ?", (name,)):
+            remedy = "what was released under it cannot be taken back; choose another name"
+            raise bad_parameter("stream name", name, "never used in this store", remedy)
         claim(context, self._uid, name)
         uid = f"{self._uid}-{unpredictable(8).hex()}"
         row = {
@@ -412,24 +423,14 @@ def check_retention(description: Description, seconds: int | None) -> None:
 
 
 class SQLiteStore(Store):
-    """A store in one SQLite file (the default). See
-    :class:`~fadecount.streams.sqlite.SQLiteDatabase` for what it guarantees.
-
-    The fence is in a folder outside the store's own; ``None`` means the user's state folder.
-    """
+    """A store in one SQLite file (the default), beside its audit log. See
+    :class:`~fadecount.streams.sqlite.SQLiteDatabase` for what it guarantees."""
 
     def __init__(
         self, path: str | Path, *, fence: Fence | None = None, seal: Seal | None = None
     ) -> None:
-        fence = fence or FileFence()
-        require_outside(path, fence)
-        context = Context(
-            database=SQLiteDatabase(path, writes=True),
-            seal=seal or Seal(),
-            fence=fence,
-            audit_log=AuditLog(Path(path).resolve().parent),
-        )
-        super().__init__(context)
+        log = AuditLog(Path(path).resolve().parent)
+        super().__init__(SQLiteDatabase(path, writes=True), audit_log=log, fence=fence, seal=seal)
 
 
 class PostgresStore(Store):
@@ -450,16 +451,10 @@ class PostgresStore(Store):
     ) -> None:
         from fadecount.streams.postgres import PostgresDatabase
 
-        database, fence = PostgresDatabase(url, writes=True), fence or FileFence()
-        try:
-            require_outside(database, fence)
-        except BaseException:
-            database.close()
-            raise
-        context = Context(
-            database=database,
-            seal=seal or Seal(),
-            fence=fence,
+        super().__init__(
+            PostgresDatabase(url, writes=True),
             audit_log=audit_log or AuditLog(default_folder()),
+            fence=fence,
+            seal=seal,
+            lock_wait_seconds=lock_wait_seconds,
         )
-        super().__init__(context, lock_wait_seconds=lock_wait_seconds)

@@ -17,7 +17,7 @@ from fadecount.counters.inputs import add_up
 from fadecount.errors import AlreadyReleasedError, ClockError, FenceError, InputError, StoreError
 from fadecount.noise import unpredictable
 from fadecount.streams.audit_log import Act
-from fadecount.streams.database import Context, Database
+from fadecount.streams.database import Context
 from fadecount.streams.description import checked_keys
 from fadecount.streams.discovery import Counts
 from fadecount.streams.embargo import (
@@ -320,12 +320,75 @@ class _Closing:
     hidden: Counts = field(default_factory=dict)
     noted: int | None = None
 
+    @property
+    def blocks(self) -> tuple[int, int]:
+        """The tick or day of a person's caps in which the first tick is, and the one that is open
+        afterwards."""
+        block_of = self.stream.description.block_of
+        return block_of(self.first), block_of(self.first + len(self.rows))
+
+    def check_persons(self) -> None:
+        """Refuse counts of persons of whom more was accepted since; note the persons of a day that
+        stays open, and replace the keys of days that end."""
+        stream, (first, end) = self.stream, self.blocks
+        if self.noted is not None and self.noted != stream.persons_noted:
+            raise InputError(
+                "source must be alone while it feeds this tick, but other events of persons"
+                " arrived; run it again"
+            )
+        if stream.description.unit.per != "tick" and first != end:
+            # what was noted under them is about nobody
+            sql = "DELETE FROM secrets WHERE stream = ? AND block < ?"
+            stream._database.change(sql, (stream._id, end))
+            stream._rows.put("secrets", (end, unpredictable(32)))
+        elif self.persons:
+            stream.note_persons(end, self.persons)
+
+    def figures(
+        self, context: Context, state: StoredState, after: Status, accepted: NDArray[np.int64]
+    ) -> tuple[FigureRows, ...]:
+        """Count the ticks. Returns the figures that become public with them: of blocks that end
+        now, of hidden keys, and from the embargo. Those that are not public yet are stored under
+        embargo."""
+        rows, end, counts = self.stream._rows, after.last_tick + 1, accepted[np.newaxis]
+        add_up(counts, slice(1), self.rows[:1])
+        if len(self.rows) > 1:
+            counts = np.concatenate([counts, self.rows[1:]])
+        made = self._key_figures(context, after.first_tick)
+        ticks = after.description.ticks
+        made += count_ticks(state.machine, counts, self.first, ticks, after.calendar)
+        due = state.next_public is not None and state.next_public <= end
+        taken = take_public(rows, end) if due else []
+        later = [each for each in made if each[0] > end]
+        hold_back(rows, later)
+        if due or later:
+            state.next_public = next_public_tick(context.database, after.id)
+        return (*taken, *(rows for tick, rows in made if tick <= end))
+
+    def _key_figures(self, context: Context, first_tick: int) -> list[Dated]:
+        """The figures of hidden keys of the days that end with these ticks, each with the end of
+        the tick with which it becomes public. The keys of a day that stays open are stored."""
+        description = self.stream.description
+        if description.hidden is None:
+            return []
+        first, end = self.blocks
+        if first == end:
+            if self.hidden:
+                self.stream.store_hidden(end, self.hidden)
+            return []
+        taken = take_hidden(self.stream._rows, end)
+        add_counts(taken.setdefault(first, {}), self.hidden.items())
+        figures = []
+        for day in range(first, end):
+            figures += drawn(description, first_tick, day, taken.get(day, {}), context.noise)
+        context.checkpoint("keys drawn")
+        return figures
+
 
 def _close_together(closings: Sequence[_Closing]) -> list[Closed | FenceError]:
     """The transaction of a tick, for some streams of one store: draw, store, commit; then move the
     fence; then publish."""
     context = closings[0].stream._context
-    results: list[Closed | FenceError] = []
     with ExitStack() as changes:
         states = [changes.enter_context(each.stream._changing()) for each in closings]
         before = [each.stream._status for each in closings]
@@ -336,17 +399,17 @@ def _close_together(closings: Sequence[_Closing]) -> list[Closed | FenceError]:
         context.checkpoint("committed")
         committed = [(new, old.commit_id) for new, old in zip(after, before, strict=True)]
         outcomes = publish(context, committed)
-        for each, released, outcome in zip(closings, closed, outcomes, strict=True):
-            if isinstance(outcome, FenceError):
-                results.append(outcome)
-            else:
+        for each, outcome in zip(closings, outcomes, strict=True):
+            if not isinstance(outcome, FenceError):
                 each.stream._status = outcome
-                results.append(released)
-    for each, result in zip(closings, results, strict=True):
-        if isinstance(result, FenceError):
+    for each, outcome in zip(closings, outcomes, strict=True):
+        if isinstance(outcome, FenceError):
             each.stream._loaded = None
     context.database.scrub()
-    return results
+    return [
+        outcome if isinstance(outcome, FenceError) else released
+        for released, outcome in zip(closed, outcomes, strict=True)
+    ]
 
 
 def _draw_and_store(
@@ -364,89 +427,22 @@ def _draw_and_store(
     after = [each.stream._after(each.first, len(each.rows)) for each in closings]
     lock_streams(database, [status.id for status in before])
     for each in closings:
-        _check_persons(database, each)
-    taken = take_inputs(context, before)
+        each.check_persons()
+    accepted = take_inputs(context, before)
     checkpoint("inputs taken")
-    closed, figures = [], []
+    closed = []
     for each, status, state in zip(closings, after, states, strict=True):
-        first, counts = each.first, taken[status.id][np.newaxis]
-        add_up(counts, slice(1), each.rows[:1])
-        if len(each.rows) > 1:
-            counts = np.concatenate([counts, each.rows[1:]])
-        public = _figures(context, each, state, status, counts)
-        figures += [(status.id, rows) for rows in public]
-        closed.append(Closed(first_tick=first, last_tick=status.last_tick, figures=public))
+        public = each.figures(context, state, status, accepted[status.id])
+        closed.append(Closed(first_tick=each.first, last_tick=status.last_tick, figures=public))
         checkpoint("noise drawn")
     write_state(database, [state.changes() for state in states])
     after = [state.signed(status) for state, status in zip(states, after, strict=True)]
     checkpoint("state written")
     if write_statuses(database, zip(before, after, strict=True)) != len(closings):
         raise _changed(before[0])
-    write_figures(database, figures)
-    checkpoint("figures written")
+    figures = zip(after, closed, strict=True)
+    write_figures(database, [(of.id, rows) for of, each in figures for rows in each.figures])
     return after, closed
-
-
-def _check_persons(database: Database, closing: _Closing) -> None:
-    """Refuse counts of persons of whom more was accepted since; note the persons of a day that
-    stays open, and destroy the keys of days that end."""
-    stream, described = closing.stream, closing.stream.description
-    first, end = (
-        described.block_of(tick) for tick in (closing.first, closing.first + len(closing.rows))
-    )
-    if closing.noted is not None and closing.noted != stream.persons_noted:
-        raise InputError(
-            "source must be alone while it feeds this tick, but other events of persons"
-            " arrived; run it again"
-        )
-    if described.unit.per != "tick" and first != end:
-        # what was noted under the keys of days that end is about nobody
-        database.change("DELETE FROM secrets WHERE stream = ? AND block < ?", (stream._id, end))
-        stream._rows.put("secrets", (end, unpredictable(32)))
-    elif closing.persons:
-        stream.note_persons(end, closing.persons)
-
-
-def _figures(
-    context: Context,
-    closing: _Closing,
-    state: StoredState,
-    after: Status,
-    counts: NDArray[np.int64],
-) -> tuple[FigureRows, ...]:
-    """Count the ticks. Returns the figures that become public with them: of blocks that end now, of
-    hidden keys, and from the embargo. Those that are not public yet are stored under embargo."""
-    rows, end, described = closing.stream._rows, after.last_tick + 1, after.description
-    made = _key_figures(context, closing, after)
-    made += count_ticks(state.machine, counts, closing.first, described.ticks, after.calendar)
-    due = state.next_public is not None and state.next_public <= end
-    taken = take_public(rows, end) if due else []
-    later = [each for each in made if each[0] > end]
-    hold_back(rows, later)
-    if due or later:
-        state.next_public = next_public_tick(context.database, after.id)
-    return (*taken, *(rows for tick, rows in made if tick <= end))
-
-
-def _key_figures(context: Context, closing: _Closing, after: Status) -> list[Dated]:
-    """The figures of hidden keys of the days that end with some ticks, each with the end of the
-    tick with which it becomes public. The keys of a day that stays open are stored."""
-    description = after.description
-    if description.hidden is None:
-        return []
-    first, end = (description.block_of(tick) for tick in (closing.first, after.last_tick + 1))
-    if first == end:
-        if closing.hidden:
-            closing.stream.store_hidden(end, closing.hidden)
-        return []
-    taken = take_hidden(closing.stream._rows, end)
-    add_counts(taken.setdefault(first, {}), closing.hidden.items())
-    figures = []
-    for day in range(first, end):
-        persons = taken.get(day, {})
-        figures += drawn(description, after.first_tick, day, persons, context.noise)
-    context.checkpoint("keys drawn")
-    return figures
 
 
 def _check_inputs(inputs: NDArray[np.int64], width: int) -> None:
