@@ -470,8 +470,8 @@ def test_ratchets_do_not_grow_and_are_gone_between_blocks(backend: Backend) -> N
             ended = (FIRST + at + 1) in [FIRST + each for each in (2, 8, 14, 20, 26, 32, 38)]
             kinds = sorted((kind, number) for kind, number, _ in rows)
             assert kinds == ([] if ended else [(4, 1), (5, 1)]), at
-            assert sum(len(bytes(body)) for *_, body in rows) < 8 * (2 + 64) + 32 + 2 * 32, (
-                "with a salt and a checksum each"
+            assert sum(len(bytes(body)) for *_, body in rows) < 8 * (2 + 64) + 32 + 2 * 57, (
+                "with a fingerprint, a salt and a tag each"
             )
 
 

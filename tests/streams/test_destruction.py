@@ -211,8 +211,8 @@ def test_used_noise_on_sqlite(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -
             now = [body for _, body in rows]
             assert all(body in content for body in now)
             for body in used:
-                if body not in now:  # the last part: without salt and checksum
-                    assert body not in content and body[32:] not in content
+                if body not in now:  # the last part: without salt and tag
+                    assert body not in content and body[57:] not in content
             used += now
     assert len(set(used)) > 18
 

@@ -472,7 +472,7 @@ class TestWhatIsStored:
             ((size,),) = backend.query(
                 f"SELECT LENGTH(body) FROM embargo WHERE {stage}"  # noqa: S608
             )
-            sizes.append(size - 32)  # without salt and checksum
+            sizes.append(size - 57)  # without fingerprint, salt and tag
         assert sizes == [SMALLEST_CLASS] * 3 + [4 * SMALLEST_CLASS]
 
     def test_bodies_are_read_back(self) -> None:
