@@ -81,7 +81,7 @@ def test_a_day_is_drawn_once(backend: Backend, step: str) -> None:
     assert table == [(0, "a", 1, 3 + drawn), (0, "b", 1, 2), (0, "c", 1, 2 + 20 + drawn)]
     if committed:
         assert before == [["a", "b"]]
-        (values,), keys = unpacked(bytes(waiting[0][0])[32:])
+        (values,), keys = unpacked(bytes(waiting[0][0])[57:])
         assert list(zip(keys, values.tolist(), strict=True)) == [row[1::2] for row in table]
 
 

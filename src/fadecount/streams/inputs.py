@@ -380,8 +380,9 @@ class Intake:
             entries = self._capped(block, entries)
         if taken:  # even if nothing counts: the write must not reveal whether something did
             counted = entries if description.hidden is None else self._hide(block, entries)
-            rows = [(key, times * amount) for key, times, amount, _ in counted if times]
-            self._insert(*np.array(rows, dtype=np.int64).reshape(-1, 2).T)
+            keys = np.array([key for key, times, _, _ in counted if times], dtype=np.int64)
+            sums = [times * amount for _, times, amount, _ in counted if times]
+            self._insert(keys, np.array(sums, dtype=np.int64))
         if position is not None:
             self._rows.put("positions", (position.source, position.body))
         return sum(times for _, times, _, _ in entries)
