@@ -277,29 +277,21 @@ class Intake:
         return rows[0][1] if rows else None
 
     def _accept(self, acceptance: Acceptance) -> Accepted | FadecountError:
-        """Inside a transaction. An error is returned before anything is written."""
-        try:
-            tick, width = self._require_open(acceptance.not_before)
-        except (ClockError, ParameterError) as error:
-            return error
+        """Inside a transaction, until whose end the open tick stays open. An error is returned
+        before anything is written."""
+        sql = "SELECT last_tick + 1, width FROM streams WHERE id = ?"
+        rows = self._database.query(sql + self._database.for_share, (self._id,))
+        if not rows:
+            return ParameterError("stream must exist to accept events; it was deleted")
+        tick, width = map(int, rows[0])
+        if acceptance.not_before is not None and tick < acceptance.not_before:
+            return ClockError("the open tick is over; close it before events are added")
         if self._full and self.description.hidden is not None:
             return full(self.description.hidden)
         self._read_positions(width)  # a key that was hidden so far may be declared now
         fresh = self._remember([each.id for each in acceptance.events], tick)
         new = list(compress(acceptance.events, fresh))
         return Accepted(fresh, self._write(tick, new, acceptance.position))
-
-    def _require_open(self, not_before: int | None) -> tuple[int, int]:
-        """Return the open tick, which stays open until this transaction ends, and how many keys are
-        declared."""
-        sql = "SELECT last_tick, width FROM streams WHERE id = ?"
-        rows = self._database.query(sql + self._database.for_share, (self._id,))
-        if not rows:
-            raise ParameterError("stream must exist to accept events; it was deleted")
-        tick, width = int(rows[0][0]) + 1, int(rows[0][1])
-        if not_before is not None and tick < not_before:
-            raise ClockError("the open tick is over; close it before events are added")
-        return tick, width
 
     def checked(self, batch: Batch) -> Events:
         """A batch as events that can be accepted, or an ``InputError``; for known keys without the

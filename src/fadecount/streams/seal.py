@@ -171,25 +171,19 @@ def seal_from(key_file: str | Path | None = None) -> Seal:
     """The seal from a key file, else from the variable ``FADECOUNT_KEY``, else none. Keys are 32
     bytes, or 64 hexadecimal digits.
     """
+    name, content = KEY_VARIABLE, os.environ.get(KEY_VARIABLE, "").encode()
     if key_file is not None:
         try:
-            content = Path(key_file).read_bytes()
+            name, content = "key file", Path(key_file).read_bytes()
         except OSError as error:
             raise bad_parameter(
                 "key file", str(key_file), "readable", error.strerror or "check the path"
             ) from None
-        return Seal(
-            content
-            if len(content) == 32
-            else _hexadecimal(content.decode("ascii", "replace"), "key file")
-        )
-    text = os.environ.get(KEY_VARIABLE)
-    return Seal(_hexadecimal(text, KEY_VARIABLE)) if text else Seal()
-
-
-def _hexadecimal(text: str, name: str) -> bytes:
+    elif not content:
+        return Seal()
     try:
-        key = bytes.fromhex(text.strip())
+        is_raw = key_file is not None and len(content) == 32
+        key = content if is_raw else bytes.fromhex(content.decode("ascii", "replace"))
     except ValueError:
         key = b""
     if len(key) != 32:
@@ -197,4 +191,4 @@ def _hexadecimal(text: str, name: str) -> bytes:
             f"{name} must hold 32 bytes or 64 hexadecimal digits; make one with: openssl rand"
             " -hex 32"
         )
-    return key
+    return Seal(key)
