@@ -17,9 +17,8 @@ from campaigns.crash.worker import BESIDE, BLOCKS, FIRST_TICK, NAME, Site, calen
 from fadecount.errors import StoreError
 from fadecount.mechanisms import ANNOUNCED
 from fadecount.streams.database import Database
-from fadecount.streams.embargo import _about
 from fadecount.streams.figures import read_figures, unpacked
-from fadecount.streams.seal import Plain
+from fadecount.streams.seal import Seal
 from fadecount.streams.status import Status, read_status
 
 Name = tuple[int, int, int]
@@ -122,7 +121,8 @@ class BlockAccount(Account):
             " stream = ?",
             (status.id,),
         ):
-            (row,), _ = unpacked(Plain().open(body, _about(status, level, stage, *ticks)))
+            about = "/".join(map(str, (status.uid, "embargo", level, stage, *ticks)))
+            (row,), _ = unpacked(Seal().open(body, about))
             yield (level, ticks[1] - FIRST_TICK, stage), row.tolist()
 
     def _names(self, steps: int, since: int) -> tuple[set[Name], set[Name]]:

@@ -45,13 +45,11 @@ STEPS = (
     "inputs taken",
     "noise drawn",
     "state written",
-    "figures written",
     "before commit",
     "committed",
     "fence written",
     "fence synced",
     "fenced",
-    "before publish",
     "published",
     "declare written",
 )

@@ -397,7 +397,7 @@ MUTANTS = (
     Mutant(
         "an amount above the unit's counted",
         "streams/inputs.py",
-        "amounts = np.minimum(amounts, self._description.unit.amount)",
+        "amounts = np.minimum(amounts, self.description.unit.amount)",
         "",
         ("tests/streams/test_inputs.py",),
     ),
@@ -681,15 +681,15 @@ MUTANTS = (
     Mutant(
         "what a file counted of a person is not noted in the day",
         "streams/stream.py",
-        "        stream.note_persons(end, closing.persons)\n",
-        "        pass\n",
+        "            stream.note_persons(end, self.persons)\n",
+        "            pass\n",
         ("tests/neighbours/test_days.py",),
     ),
     Mutant(
         "the key of a day outlives it",
         "streams/stream.py",
-        "        database.change(sql, (stream._status.id, end))\n",
-        "        pass\n",
+        "stream._database.change(sql, (stream._id, end))",
+        "pass",
         ("tests/neighbours/test_days.py",),
     ),
     Mutant(
@@ -940,8 +940,8 @@ MUTANTS = (
     Mutant(
         "accepted counts that wrap with given ones",
         "streams/stream.py",
-        "add_up(counts, slice(1), each.rows[:1])",
-        "counts += each.rows[:1]",
+        "add_up(counts, slice(1), self.rows[:1])",
+        "counts += self.rows[:1]",
         ("tests/streams/test_inputs.py",),
     ),
     Mutant(
@@ -1040,8 +1040,8 @@ MUTANTS = (
     Mutant(
         "an embargo that ends a tick early",
         "streams/embargo.py",
-        "AND public_tick <= ? RETURNING",
-        "AND public_tick - 1 <= ? RETURNING",
+        '"public_tick <= ?"',
+        '"public_tick - 1 <= ?"',
         ("tests/streams/test_block_streams.py",),
     ),
     Mutant(
@@ -1095,9 +1095,9 @@ MUTANTS = (
     ),
     Mutant(
         "a public time that may be changed in the store",
-        "streams/embargo.py",
-        "{first_tick}/{end_tick}/{public_tick}",
-        "{first_tick}/{end_tick}/",
+        "streams/seal.py",
+        "(self._uid, table, *place)",
+        "(self._uid, table, *place[:4])",
         ("tests/streams/test_block_streams.py",),
     ),
     Mutant(
@@ -1387,15 +1387,15 @@ MUTANTS = (
     Mutant(
         "hidden keys: also counted as declared that day",
         "streams/stream.py",
-        "self._join_hidden(status.description.block_of(status.last_tick + 1), new)",
-        "self._join_hidden(status.description.block_of(status.last_tick + 1))",
+        "self._join_hidden(described.block_of(status.last_tick + 1), new)",
+        "self._join_hidden(described.block_of(status.last_tick + 1))",
         HIDDEN_KEYS,
     ),
     Mutant(
         "hidden keys: their texts stay",
         HIDDEN,
-        "DELETE FROM hidden WHERE stream = ? AND block < ? RETURNING block, body",
-        "SELECT block, body FROM hidden WHERE stream = ? AND block < ?",
+        'rows.take("hidden",',
+        'rows.read("hidden",',
         HIDDEN_KEYS,
     ),
     Mutant(
@@ -1415,7 +1415,7 @@ MUTANTS = (
     Mutant(
         "hidden keys: the rest of a day is another day",
         "streams/stream.py",
-        "closing.stream.store_hidden(end, closing.hidden)",
+        "self.stream.store_hidden(end, self.hidden)",
         "pass",
         ("tests/test_discovery_runs.py",),
     ),

@@ -494,8 +494,8 @@ class StoredStream:
             sums: dict[Key, int] = {}
             for _, key, amount, _ in rows:
                 sums[key] = sums.get(key, 0) + amount
-            events = Events(list(sums), [1] * len(sums), list(sums.values()), [])
-            self._stream.accept([events], position=where)
+            entries = [(key, 1, total, b"") for key, total in sums.items()]
+            self._stream.accept([Events(entries)], position=where)
             return len(rows)
         amounts = np.array([row[2] for row in rows], dtype=np.int64)
         keys, persons = [row[1] for row in rows], [row[3] for row in rows]

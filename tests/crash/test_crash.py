@@ -76,9 +76,7 @@ def test_it_notices_batches_counted_twice(folder: Path, monkeypatch: pytest.Monk
 
 
 def test_it_notices_lost_inputs(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    def nothing(
-        _database: object, _seal: object, statuses: Sequence[Status]
-    ) -> dict[int, NDArray[np.int64]]:
+    def nothing(_context: object, statuses: Sequence[Status]) -> dict[int, NDArray[np.int64]]:
         return {status.id: np.zeros(status.width, dtype=np.int64) for status in statuses}
 
     monkeypatch.setattr(stream, "take_inputs", nothing)
@@ -88,9 +86,7 @@ def test_it_notices_lost_inputs(folder: Path, monkeypatch: pytest.MonkeyPatch) -
 
 def test_it_notices_a_cap_that_is_passed(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(crash, "UNITS", [worker.UNITS[1]])
-    monkeypatch.setattr(
-        inputs.Intake, "_capped", lambda _intake, _tick, _persons, _keys, times: times
-    )
+    monkeypatch.setattr(inputs.Intake, "_capped", lambda _intake, _block, entries: entries)
     with pytest.raises(AssertionError, match=r"not those committed|not what inputs and noise say"):
         campaign(folder, 100, 1, None, lives_per_store=20)
 
@@ -147,9 +143,9 @@ def test_it_notices_noise_ahead_that_is_drawn_again(
 def test_it_notices_a_figure_that_is_shown_before_its_time(
     folder: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    def early(database: Any, seal: Any, status: Any, waiting: Sequence[tuple[int, Any]]) -> None:
+    def early(place: Any, waiting: Sequence[tuple[int, Any]]) -> None:
         sooner = [(tick - (15 if rows.stage else 2), rows) for tick, rows in waiting]
-        hold_back(database, seal, status, sooner)
+        hold_back(place, sooner)
 
     monkeypatch.setattr(stream, "hold_back", early)
     with pytest.raises(AssertionError, match="shown before their time"):
@@ -162,7 +158,7 @@ def test_it_notices_figures_that_are_lost_under_embargo(
     monkeypatch.setattr(
         stream,
         "hold_back",
-        lambda database, seal, status, waiting: hold_back(database, seal, status, waiting[1:]),
+        lambda place, waiting: hold_back(place, waiting[1:]),
     )
     with pytest.raises(AssertionError, match="are missing"):
         campaign(folder, 100, 1, None)

@@ -17,10 +17,10 @@ from tests.streams.hidden_keys import FIRST, ScriptedNoise, bring, create, shown
 
 __all__ = ["backend", "postgres_url"]
 
-COMMITTED = ("committed", "fence written", "fence synced", "fenced", "before publish", "published")
+COMMITTED = ("committed", "fence written", "fence synced", "fenced", "published")
 STEPS = (
     *("before accept", "accept written", "accept committed", "before close", "inputs taken"),
-    *("keys drawn", "noise drawn", "state written", "figures written", "before commit"),
+    *("keys drawn", "noise drawn", "state written", "before commit"),
     *COMMITTED,
 )
 
@@ -39,7 +39,7 @@ def killed(backend: Backend, step: str, last: int = FIRST + 23) -> bool:
             store = backend.open(noise=noise_of(1))  # type: ignore[arg-type]
             stream = store.open("pages")
             killer = Killer(step, 1)
-            store._context.checkpoint = stream._checkpoint = killer
+            store._context.checkpoint = killer
             store._context.fence.checkpoint = killer
             bring(stream, "x", ["late"])
             stream.close_through(last)
@@ -81,7 +81,7 @@ def test_a_day_is_drawn_once(backend: Backend, step: str) -> None:
     assert table == [(0, "a", 1, 3 + drawn), (0, "b", 1, 2), (0, "c", 1, 2 + 20 + drawn)]
     if committed:
         assert before == [["a", "b"]]
-        (values,), keys = unpacked(bytes(waiting[0][0])[32:])
+        (values,), keys = unpacked(bytes(waiting[0][0])[57:])
         assert list(zip(keys, values.tolist(), strict=True)) == [row[1::2] for row in table]
 
 

@@ -12,6 +12,7 @@ import fadecount as fc
 from fadecount.errors import ParameterError
 from fadecount.runs import run
 from fadecount.streams import Description, SQLiteStore, Ticks, Unit
+from fadecount.streams.inputs import OF_THE_STREAM
 from fadecount.streams.loss import StreamLoss
 from tests.mechanisms.block_oracles import program_loss, random_design
 from tests.neighbours import hidden
@@ -53,8 +54,8 @@ def test_the_cap_holds_over_runs_files_and_keys_and_keys_of_days_are_destroyed(
     store = by_files(rows, 3, [FIRST + 2, FIRST + 7, FIRST + 24], tmp_path, plain=True)
     counts = counts_of(store)
     assert np.argwhere(counts).tolist() == [[0, 0], [1, 1], [2, 0], [5, 0], [24, 0]]
-    keys = store._database.query("SELECT block FROM block_keys")
-    assert keys == [], "the last day is over"
+    keys = store._database.query("SELECT block FROM secrets")
+    assert len(keys) == 2 and (OF_THE_STREAM,) in keys, "the stream's, and the open day's"
     assert store._database.query("SELECT * FROM persons") == []
     store.close()
     store = by_files(rows, 3, [FIRST + 2], tmp_path, plain=False)
@@ -62,32 +63,31 @@ def test_the_cap_holds_over_runs_files_and_keys_and_keys_of_days_are_destroyed(
 
 
 def test_sealed_keys_of_days_follow_the_key_of_the_store(tmp_path: Path) -> None:
-    from fadecount.streams import FileFence, Sealed
-    from fadecount.streams.seal import Plain
+    from fadecount.streams import FileFence, Seal
 
     unit = Unit(of="person", events=2, per="1d")
     described = described_as(unit)
     fence, path = FileFence(tmp_path / "fence"), tmp_path / "state" / "streams.db"
-    seal = Sealed(bytes(32))
+    seal = Seal(b"k" * 32)
     with SQLiteStore(path, fence=fence, seal=seal) as store:
         stream = store.create(described, start_tick=FIRST)
         stream.add({"all": 1}, person="ann")
         stream.close_through(FIRST)
     with SQLiteStore(path, fence=fence, seal=seal) as store:
-        store.rotate(Plain())
+        store.rotate(Seal())
     with SQLiteStore(path, fence=fence) as store:
         stream = store.open("s")
         for _ in range(3):
             stream.add({"all": 1}, person="ann")
         stream.close_through(FIRST + 1)
         assert counts_of(store).ravel().tolist() == [1, 1]
-        ((_, secret),) = store._database.query("SELECT block, secret FROM block_keys")
+        sql = "SELECT block, body FROM secrets ORDER BY block"
+        key, secret = store._database.query(sql)
         stream.close_through(FIRST + 23)
-        assert store._database.query("SELECT * FROM block_keys") == []
         for _ in range(3):
             stream.add({"all": 1}, person="ann")
-        ((_, other),) = store._database.query("SELECT block, secret FROM block_keys")
-        assert secret != other
+        other, same = store._database.query(sql)
+        assert other[0] == key[0] + 1 and other[1] != key[1] and same == secret
 
 
 def test_ages_of_a_persons_day_count_from_its_start() -> None:

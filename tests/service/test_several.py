@@ -166,7 +166,7 @@ def test_what_is_accepted_while_a_stream_is_deleted_is_deleted_too(
 
         monkeypatch.setattr(intake, "_insert", insert_late)
     else:
-        intake._checkpoint = stops
+        intake._context.checkpoint = stops
 
     def delete() -> None:
         assert stops.reached.wait(30)
@@ -194,7 +194,7 @@ def test_publishing_and_accepting_do_not_lock_each_other_out(
     order = [number for (number,) in one._database.query("SELECT id FROM streams")]
     first = min(streams, key=lambda each: each.status.id)
     assert order[0] != first.status.id, "the test needs another order"
-    begins, publishes = _Stops("begins"), _Stops("before publish")
+    begins, publishes = _Stops("begins"), _Stops("fenced")
     intakes = [two.intake(each.description.name) for each in streams]
     accept = intakes[1]._accept
 

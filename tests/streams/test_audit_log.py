@@ -10,14 +10,13 @@ from pathlib import Path
 import pytest
 
 import fadecount as fc
-from fadecount.streams import Description, FileFence, Sealed, SQLiteStore, Ticks
+from fadecount.streams import Description, FileFence, Seal, SQLiteStore, Ticks
 from fadecount.streams.audit_log import (
     Act,
     AuditLog,
     AuditLogError,
     acting_as,
 )
-from fadecount.streams.seal import Plain
 from tests.streams.backends import Backend, entries_of
 
 DOORS = Description(name="doors", mechanism=fc.Gradual(epsilon=0.5), ticks=Ticks(tick_seconds=60))
@@ -40,7 +39,7 @@ def test_a_stores_acts_are_recorded_with_either_database(
         stream.close_through(3)
         stream.catch_up(60 * 10)
     with backend.open() as store:
-        store.rotate(Plain())
+        store.rotate(Seal())
         with acting_as("token 12 (deputy)"):
             store.delete("doors")
     found = entries_of(log)
@@ -93,7 +92,7 @@ def test_a_log_that_cannot_be_written_prevents_the_act(tmp_path: Path) -> None:
                 Description(name="more", mechanism=DOORS.mechanism, ticks=DOORS.ticks),
                 start_tick=0,
             ),
-            lambda: store.rotate(Sealed(bytes(32))),
+            lambda: store.rotate(Seal(b"k" * 32)),
         ):
             with pytest.raises(AuditLogError, match=r"cannot be written: .*; nothing was changed"):
                 act()

@@ -14,7 +14,7 @@ import pytest
 from numpy.typing import NDArray
 
 from fadecount.noise import Law
-from fadecount.streams import Reader, Sealed, Store, sqlite
+from fadecount.streams import Reader, Seal, Store, sqlite
 from fadecount.streams.audit_log import AuditLog
 from fadecount.streams.backup import make_backup
 from fadecount.streams.embargo import largest_count
@@ -163,7 +163,7 @@ def test_nothing_is_in_the_clear_in_a_sealed_store(
 ) -> None:
     monkeypatch.setattr(sqlite, "SCRUB_SECONDS", 0.0)
     backend = SQLiteBackend(tmp_path)
-    (one, two), seal = planted(), Sealed(b"k" * 32)
+    (one, two), seal = planted(), Seal(b"k" * 32)
     with backend.open(noise=Shifted(), seal=seal) as store:  # type: ignore[arg-type]
         stream = create(store, ["a"])
         for tick, count in enumerate((one, two)):
@@ -211,8 +211,8 @@ def test_used_noise_on_sqlite(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -
             now = [body for _, body in rows]
             assert all(body in content for body in now)
             for body in used:
-                if body not in now:  # the last part: without salt and checksum
-                    assert body not in content and body[32:] not in content
+                if body not in now:  # the last part: without salt and tag
+                    assert body not in content and body[57:] not in content
             used += now
     assert len(set(used)) > 18
 

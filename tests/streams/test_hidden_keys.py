@@ -15,7 +15,7 @@ from fadecount.streams import (
     Batch,
     Description,
     Reader,
-    Sealed,
+    Seal,
     Stream,
     Ticks,
     Unit,
@@ -472,7 +472,7 @@ class TestWhatIsStored:
             ((size,),) = backend.query(
                 f"SELECT LENGTH(body) FROM embargo WHERE {stage}"  # noqa: S608
             )
-            sizes.append(size - 32)  # without salt and checksum
+            sizes.append(size - 57)  # without fingerprint, salt and tag
         assert sizes == [SMALLEST_CLASS] * 3 + [4 * SMALLEST_CLASS]
 
     def test_bodies_are_read_back(self) -> None:
@@ -498,7 +498,7 @@ class TestWhatIsStored:
             stream.close_through(FIRST + 23)
             content = bytes_of(tmp_path)
             assert b"canary-lone" not in content and b"-alone" not in content
-            assert not any(body in content or body[32:] in content for body in bodies)
+            assert not any(body in content or body[57:] in content for body in bodies)
             assert content.count(b"canary-of-some"), "180 persons: it appears"
             stream.close_through(FIRST + 60)
             copy = tmp_path / "copy" / "backup.db"
@@ -512,7 +512,7 @@ class TestWhatIsStored:
     ) -> None:
         """Neither while its day is open, nor under embargo, nor after the seal was changed."""
         monkeypatch.setattr(sqlite, "SCRUB_SECONDS", 0.0)
-        backend, seal = SQLiteBackend(tmp_path), Sealed(b"k" * 32)
+        backend, seal = SQLiteBackend(tmp_path), Seal(b"k" * 32)
         noise = ScriptedNoise([0], [0])
         with backend.open(noise=noise, seal=seal) as store:  # type: ignore[arg-type]
             stream = create(store)
@@ -521,7 +521,7 @@ class TestWhatIsStored:
             stream.close_through(FIRST + 23)
             bring(stream, "canary", range(16))
         with backend.open(noise=noise, seal=seal) as store:  # type: ignore[arg-type]
-            store.rotate(Sealed(b"n" * 32))
+            store.rotate(Seal(b"n" * 32))
             assert b"canary" not in bytes_of(tmp_path)
             stream = store.open("pages")
             stream.close_through(FIRST + 47)

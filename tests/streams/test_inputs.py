@@ -17,7 +17,7 @@ from numpy.typing import NDArray
 
 import fadecount as fc
 from fadecount.errors import ClockError, InputError, ParameterError
-from fadecount.streams import Batch, Description, Sealed, Store, Stream, Ticks, Unit, inputs
+from fadecount.streams import Batch, Description, Seal, Store, Stream, Ticks, Unit, inputs
 from fadecount.streams import stream as stream_module
 from fadecount.streams.figures import Closed
 from fadecount.streams.inputs import ReadPosition, person_digest
@@ -403,7 +403,7 @@ def test_a_day_of_25_hours_is_one_tick_with_one_cap() -> None:
 
 
 def test_persons_are_stored_under_a_secret_of_the_stream(backend: Backend) -> None:
-    seal = Sealed(b"k" * 32)
+    seal = Seal(b"k" * 32)
     with backend.open(seal=seal) as store:
         description = Description(name="doors", mechanism=MECHANISM, ticks=HOURS, unit=PERSON)
         one = store.create(description, start_tick=0)
@@ -417,17 +417,17 @@ def test_persons_are_stored_under_a_secret_of_the_stream(backend: Backend) -> No
         key, uids = one.person_key, [one.status.uid, two.status.uid]
         for uid in uids:
             store._database.unlock(uid)
-        store.rotate(Sealed(b"n" * 32))
+        store.rotate(Seal(b"n" * 32))
     hashes = [bytes(row[0]) for row in backend.query("SELECT person FROM persons ORDER BY stream")]
     assert len(hashes[0]) == 8 + 16  # the tick, and the hash
     assert hashes[0] != hashes[1]
-    with backend.open(seal=Sealed(b"n" * 32)) as store:
+    with backend.open(seal=Seal(b"n" * 32)) as store:
         assert store.open("doors").person_key == key
         np.testing.assert_array_equal(store.intake("doors").persons_counted(["ann"]), [1])
 
 
 def test_how_far_a_source_was_read_is_stored_with_what_was_read(backend: Backend) -> None:
-    seal = Sealed(b"k" * 32)
+    seal = Seal(b"k" * 32)
     with backend.open(seal=seal, noise=NamedNoise()) as store:
         stream = create(store, Unit())
         assert stream.position("log") is None
@@ -445,11 +445,11 @@ def test_how_far_a_source_was_read_is_stored_with_what_was_read(backend: Backend
                 numbers(9), numbers(1), position=ReadPosition(source="log", body=b"lost")
             )
         store._database.unlock(stream.status.uid)
-        store.rotate(Sealed(b"n" * 32))
+        store.rotate(Seal(b"n" * 32))
     assert b"offset" not in b"".join(
         bytes(row[0]) for row in backend.query("SELECT body FROM positions")
     )
-    with backend.open(seal=Sealed(b"n" * 32), noise=NamedNoise()) as store:
+    with backend.open(seal=Seal(b"n" * 32), noise=NamedNoise()) as store:
         stream = store.open("doors")
         assert (stream.position("log"), stream.position("other")) == (b'{"offset": 30}', b"1")
         values = stream.close_through(0)[0].values

@@ -89,7 +89,7 @@ def test_the_ticks_of_several_streams_are_closed_in_one_transaction(backend: Bac
         assert [each.open_tick for each in streams] == [101, 102, 103]
 
 
-@pytest.mark.parametrize("step", ["noise drawn", "figures written", "before commit"])
+@pytest.mark.parametrize("step", ["noise drawn", "state written", "before commit"])
 def test_an_end_before_the_commit_closes_nothing(backend: Backend, step: str) -> None:
     with backend.open() as store:
         store._context.checkpoint = stopping = Stopping(step)
@@ -104,7 +104,7 @@ def test_an_end_before_the_commit_closes_nothing(backend: Backend, step: str) ->
     assert released(backend) == {"a": [1], "b": [2], "c": [3]}
 
 
-@pytest.mark.parametrize("step", ["committed", "fenced", "before publish"])
+@pytest.mark.parametrize("step", ["committed", "fenced"])
 def test_an_end_after_the_commit_is_completed_by_the_next_process(
     backend: Backend, step: str
 ) -> None:

@@ -367,9 +367,9 @@ def _delete(arguments: argparse.Namespace, _reader: Reader) -> None:
 def _rotate(arguments: argparse.Namespace, _reader: Reader) -> None:
     """Seal the state of a store with another key."""
     from fadecount.streams import seal_from
-    from fadecount.streams.seal import Plain
+    from fadecount.streams.seal import Seal
 
-    new = Plain() if arguments.new_key_file is None else seal_from(arguments.new_key_file)
+    new = Seal() if arguments.new_key_file is None else seal_from(arguments.new_key_file)
     with _administered(arguments) as store:
         store.rotate(new)
 

@@ -14,7 +14,7 @@ if TYPE_CHECKING:
     from fadecount.streams.loss import Group as Group
     from fadecount.streams.published import means as means
     from fadecount.streams.reader import Reader as Reader
-    from fadecount.streams.seal import Sealed as Sealed
+    from fadecount.streams.seal import Seal as Seal
     from fadecount.streams.seal import seal_from as seal_from
     from fadecount.streams.store import PostgresStore as PostgresStore
     from fadecount.streams.store import SQLiteStore as SQLiteStore
@@ -25,7 +25,7 @@ if TYPE_CHECKING:
 
 _HOMES = {
     **dict.fromkeys(("FileFence", "ServerFence", "fence_from"), "fence"),
-    **dict.fromkeys(("Sealed", "seal_from"), "seal"),
+    **dict.fromkeys(("Seal", "seal_from"), "seal"),
     **dict.fromkeys(("PostgresStore", "SQLiteStore", "Store"), "store"),
     "Description": "description",
     "Group": "loss",

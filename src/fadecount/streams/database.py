@@ -10,9 +10,16 @@ import threading
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import ExitStack, contextmanager, suppress
-from typing import Any, ClassVar
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Any, ClassVar
 
 from fadecount.errors import StoreError, bad_parameter
+
+if TYPE_CHECKING:
+    from fadecount.noise import NoiseSource
+    from fadecount.streams.audit_log import AuditLog
+    from fadecount.streams.fence import Fence
+    from fadecount.streams.seal import Seal
 
 FORMAT = 1
 """The number of the format of a store."""
@@ -24,7 +31,7 @@ TABLES: Mapping[str, str] = {
         group_name TEXT,
         first_tick BIGINT NOT NULL, last_tick BIGINT NOT NULL, published_tick BIGINT NOT NULL,
         width BIGINT NOT NULL, commit_id TEXT NOT NULL, previous_commit_id TEXT,
-        forks TEXT NOT NULL, secret {bytes} NOT NULL, digest {bytes} NOT NULL,
+        forks TEXT NOT NULL, digest {bytes} NOT NULL,
         ahead {bytes} NOT NULL, midnights TEXT, voids TEXT NOT NULL, retain_seconds BIGINT,
         kept TEXT NOT NULL, upkeep_tick BIGINT NOT NULL""",
     "deleted": """
@@ -47,8 +54,8 @@ TABLES: Mapping[str, str] = {
     "persons": """
         stream BIGINT NOT NULL, person {bytes} NOT NULL, events BIGINT NOT NULL,
         PRIMARY KEY (stream, person)""",
-    "block_keys": """
-        stream BIGINT NOT NULL, block BIGINT NOT NULL, secret {bytes} NOT NULL,
+    "secrets": """
+        stream BIGINT NOT NULL, block BIGINT NOT NULL, body {bytes} NOT NULL,
         PRIMARY KEY (stream, block)""",
     "hidden": """
         id {identity}, stream BIGINT NOT NULL, block BIGINT NOT NULL, body {bytes} NOT NULL""",
@@ -74,7 +81,7 @@ true counts, ``hidden`` undeclared keys of the open day, ``ratchets`` noise that
 row: docs/data.md."""
 
 PUBLIC_TABLES = ("about", "streams", "deleted", "key_blocks", "figures", "sqlite_master")
-"""What a reader may select from, but for the secret of a stream."""
+"""What a reader may select from."""
 
 INDEXES: Mapping[str, str] = {
     "streams_by_group": "streams (group_name)",
@@ -86,7 +93,7 @@ INDEXES: Mapping[str, str] = {
 }
 
 STREAM_TABLES = (
-    *("key_blocks", "state", "ratchets", "inputs", "seen", "persons", "block_keys", "positions"),
+    *("key_blocks", "state", "ratchets", "inputs", "seen", "persons", "secrets", "positions"),
     *("hidden", "embargo", "figures"),
 )
 """The tables whose rows belong to a stream, by its number in the column ``stream``."""
@@ -98,6 +105,19 @@ class Checkpoints:
 
     def __call__(self, step: str) -> None:
         """The step comes next (``before ...``) or has just finished."""
+
+
+@dataclass(slots=True, kw_only=True)
+class Context:
+    """What a store and its streams share. Without a noise source, noise is drawn from the system's
+    entropy."""
+
+    database: Database
+    seal: Seal
+    fence: Fence
+    audit_log: AuditLog
+    noise: NoiseSource | None = None
+    checkpoint: Checkpoints = field(default_factory=Checkpoints)
 
 
 def store_failed(reason: str) -> StoreError:
@@ -159,16 +179,14 @@ class Database(ABC):
     def change_many(self, sql: str, rows: Sequence[Sequence[Any]]) -> int:
         """Run one statement for each of these rows of values, and return how many rows they
         affected together."""
-        count: int = self._run(lambda: self._execute_many(sql, rows).rowcount) if rows else 0
+        count: int = self._run(lambda: self._execute_many(sql, rows)) if rows else 0
         return count
 
-    @abstractmethod
-    def lock(self, name: str, wait_seconds: float) -> None:
+    def lock(self, name: str, wait_seconds: float) -> None:  # noqa: B027
         """Become the only writer of a stream until the connection closes, or raise a
-        ``LockedError``."""
+        ``LockedError``. Nothing is to be done where a process that writes is the only one."""
 
-    @abstractmethod
-    def unlock(self, name: str) -> None:
+    def unlock(self, name: str) -> None:  # noqa: B027
         """Let others write to a stream."""
 
     @contextmanager
@@ -180,10 +198,10 @@ class Database(ABC):
                 held.callback(self.unlock, name)
             yield
 
-    @abstractmethod
-    def scrub(self) -> None:
+    def scrub(self) -> None:  # noqa: B027
         """Destroy what was deleted or replaced where the database itself keeps it for long; outside
-        of a transaction, after ticks were closed. It is quick, and may do nothing for a minute."""
+        of a transaction, after ticks were closed. It is quick, and may do nothing for a minute. A
+        server keeps dead rows until it is told ``VACUUM FULL``."""
 
     def close(self) -> None:
         """Close the connection."""
@@ -192,13 +210,13 @@ class Database(ABC):
             with suppress(self._failures):
                 self._connection.close()
 
-    @abstractmethod
     def _execute(self, sql: str, values: Sequence[Any]) -> Any:
-        """Run one statement and return its cursor."""
+        return self._connection.execute(sql, values)
 
-    @abstractmethod
-    def _execute_many(self, sql: str, rows: Sequence[Sequence[Any]]) -> Any:
-        """Run one statement for each row of values and return the cursor."""
+    def _execute_many(self, sql: str, rows: Sequence[Sequence[Any]]) -> int:
+        cursor = self._connection.cursor()
+        cursor.executemany(sql, rows)
+        return int(cursor.rowcount)
 
     @abstractmethod
     def _begin(self, *, durable: bool) -> None:

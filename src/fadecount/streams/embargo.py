@@ -34,8 +34,7 @@ if TYPE_CHECKING:
     from fadecount.streams.calendar import BlockCalendar
     from fadecount.streams.database import Database
     from fadecount.streams.description import Description
-    from fadecount.streams.seal import Seal
-    from fadecount.streams.status import Status
+    from fadecount.streams.seal import SecretRows
 
 Machine = Counter | FigureMaker
 """What a stream counts with."""
@@ -88,21 +87,16 @@ def _rows_of(made: Made, part: slice, first_tick: int) -> FigureRows:
 
 # The embargo
 # ------------------------------------------------------------------------------------------------
-def hold_back(database: Database, seal: Seal, status: Status, waiting: Sequence[Dated]) -> None:
+def hold_back(rows: SecretRows, waiting: Sequence[Dated]) -> None:
     """Store figures that are not public yet, one block in a row. Sealed, and of a size that depends
     on the number of declared keys alone; of hidden keys, of a size class."""
-    rows = []
+    stored = []
     for public_tick, each in waiting:
         body = packed(each.values, each.keys)
         if each.level == DISCOVERED:
             body = body.ljust(size_class(body), b"\0")
-        place = (each.level, each.stage, each.first_tick, each.end_tick, public_tick)
-        rows.append((status.id, *place, seal.close(body, _about(status, *place))))
-    database.change_many(
-        "INSERT INTO embargo (stream, level, stage, first_tick, end_tick, public_tick, body)"
-        " VALUES (?, ?, ?, ?, ?, ?, ?)",
-        rows,
-    )
+        stored.append((each.level, each.stage, each.first_tick, each.end_tick, public_tick, body))
+    rows.put("embargo", *stored)
 
 
 def next_public_tick(database: Database, stream: int) -> int | None:
@@ -111,25 +105,14 @@ def next_public_tick(database: Database, stream: int) -> int | None:
     return None if tick is None else int(tick)
 
 
-def take_public(database: Database, seal: Seal, status: Status, end: int) -> list[FigureRows]:
+def take_public(rows: SecretRows, end: int) -> list[FigureRows]:
     """Take the figures out of the embargo that become public with the ticks before ``end``."""
-    rows = database.query(
-        "DELETE FROM embargo WHERE stream = ? AND public_tick <= ? RETURNING level, stage,"
-        " first_tick, end_tick, public_tick, body",
-        (status.id, end),
-    )
-    taken = []
-    for *place, body in sorted(rows, key=lambda row: row[:3]):
-        values, keys = unpacked(seal.open(body, _about(status, *place)))
-        level, stage, first, end_tick, _ = place
-        taken.append(FigureRows(level, stage, first, end_tick, values, keys))
-    return taken
-
-
-def _about(
-    status: Status, level: int, stage: int, first_tick: int, end_tick: int, public_tick: int
-) -> str:
-    return f"{status.uid}/embargo/{level}/{stage}/{first_tick}/{end_tick}/{public_tick}"
+    taken = sorted(rows.take("embargo", "public_tick <= ?", end))
+    figures = []
+    for level, stage, first, end_tick, _, body in taken:
+        values, keys = unpacked(body)
+        figures.append(FigureRows(level, stage, first, end_tick, values, keys))
+    return figures
 
 
 def size_class(body: bytes) -> int:
@@ -181,23 +164,16 @@ def full(hidden: HiddenKeys) -> FullError:
     )
 
 
-def hide(database: Database, seal: Seal, uid: str, stream: int, block: int, counts: Counts) -> None:
+def hide(rows: SecretRows, block: int, counts: Counts) -> None:
     """Store hidden keys of the open day."""
-    body = packed(_numbers(counts)[np.newaxis], counts)
-    database.change(
-        "INSERT INTO hidden (stream, block, body) VALUES (?, ?, ?)",
-        (stream, block, seal.close(body, f"{uid}/hidden/{block}")),
-    )
+    rows.put("hidden", (block, packed(_numbers(counts)[np.newaxis], counts)))
 
 
-def take_hidden(
-    database: Database, seal: Seal, uid: str, stream: int, before: int
-) -> dict[int, dict[str, int]]:
+def take_hidden(rows: SecretRows, before: int) -> dict[int, dict[str, int]]:
     """Take the hidden keys of the days before a block, added up, and remove them."""
     taken: dict[int, dict[str, int]] = {}
-    sql = "DELETE FROM hidden WHERE stream = ? AND block < ? RETURNING block, body"
-    for block, body in database.query(sql, (stream, before)):
-        (numbers,), keys = unpacked(seal.open(body, f"{uid}/hidden/{block}"))
+    for block, body in rows.take("hidden", "block < ?", before):
+        (numbers,), keys = unpacked(body)
         add_counts(taken.setdefault(block, {}), zip(keys, numbers.tolist(), strict=True))
     return taken
 

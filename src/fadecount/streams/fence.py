@@ -34,14 +34,13 @@ from typing import TYPE_CHECKING, Any, NamedTuple, cast
 from fadecount.errors import FenceError, StoreError, bad_parameter
 from fadecount.noise import unpredictable
 from fadecount.streams.audit_log import Act
-from fadecount.streams.database import Checkpoints, Database, placeholders
+from fadecount.streams.database import Checkpoints, Context, Database, placeholders
 from fadecount.streams.loss import Forks
 from fadecount.streams.sqlite import SQLiteConnection, owned_file, sync_folder
 from fadecount.streams.status import Status, lock_streams, read_status
 
 if TYPE_CHECKING:
     from fadecount.streams.postgres import PostgresDatabase
-    from fadecount.streams.stream import Context
 
 GIVEN_UP = "given up"
 """The commit id in the mark of a stream that published nothing, and whose name another stream has
@@ -197,6 +196,17 @@ class Fence(ABC):
             self.checkpoint("fence synced")
         return refused
 
+    @abstractmethod
+    def _is_inside(self, store: Database) -> bool:
+        """Whether a backup of the store would take the fence along."""
+
+    def require_outside(self, store: Database) -> None:
+        """Refuse a fence that is inside its store."""
+        if self._is_inside(store):
+            remedy = "a backup must not take both along"
+            bound = "outside the store's own folder or database"
+            raise bad_parameter("fence", self.where, bound, remedy)
+
     def close(self) -> None:
         """Close the connection. The next use opens another one."""
         with self._guard:
@@ -254,6 +264,11 @@ class FileFence(Fence):
             return None
         return status.st_dev, status.st_ino
 
+    def _is_inside(self, store: Database) -> bool:
+        folders = [Path(place).parent for place in store.places]
+        is_file = isinstance(store, SQLiteConnection)
+        return is_file and any(map(self.folder.resolve().is_relative_to, folders))
+
 
 class ServerFence(Fence):
     """A fence in a PostgreSQL database that is not restored together with the store's own."""
@@ -274,6 +289,11 @@ class ServerFence(Fence):
 
         return PostgresDatabase(
             self._url, writes=True, tables=_TABLES, indexes=_INDEXES, failed=self._failed
+        )
+
+    def _is_inside(self, store: Database) -> bool:
+        return (
+            isinstance(store, type(self.database)) and store.identifier == self.database.identifier
         )
 
 
@@ -329,7 +349,6 @@ def publish(
         [Move(status.uid, expected, mark_of(status, places)) for status, expected in committed]
     )
     checkpoint("fenced")
-    checkpoint("before publish")
     moved = [status.id for status, _ in committed if status.uid not in refused]
     if moved:
         # not durable: after a power cut, what the fence shows is published again
@@ -375,49 +394,49 @@ def recover(context: Context, name: str, *, other_histories: int | None = None) 
 def require_forks(
     status: Status, mark: Mark | None, fence: Fence, stated: int | None = None
 ) -> Forks:
-    """Return the other histories of a stream: those recorded in the store and in its mark, one that
-    the mark shows now, and any more that the operator states.
+    """Return the other histories of a stream, or raise the :class:`FenceError` that says why it may
+    not go on:
 
-    Raises the :class:`FenceError` that says why a stream may not go on.
+    ========================  ===============================================
+    the mark shows            other histories
+    ========================  ===============================================
+    nothing                   those of the store, and an unknown one
+    the last commit           those of the store, which the mark must have too
+    the one before            those of the store: nothing of the last commit
+                              was published
+    another commit            those of the store, later ones of the mark, and
+                              the one that the mark shows
+    ========================  ===============================================
+
+    Those of the store and of the mark must begin alike. New ones must be ``stated`` by the
+    operator, who may state more than store and fence can know of.
     """
-    name = status.description.name
+    name, known, forks = status.description.name, status.forks, mark.forks if mark else ()
     if mark is not None and mark.commit_id == GIVEN_UP:
         raise FenceError(
             f"stream {name!r} has published nothing, and a stream of another store has its name now"
             f" (fence at {fence.where}); delete this one, and choose another name"
         )
-    if mark is not None and not _agree(status, mark):
+    is_last = mark is not None and mark.commit_id == status.commit_id
+    shared = max(len(known), len(forks)) if is_last else min(len(known), len(forks))
+    if known[:shared] != forks[:shared]:
         raise FenceError(
             f"forks of stream {name!r} differ between store and fence; take an intact copy of the"
             " store"
         )
-    known = status.forks
-    if not in_order(status, mark):
-        new = (*mark.forks[len(known) :], mark.steps) if mark else (None,)
-        known = (*known, *new)
-        if stated is None:
-            raise _refusal(status, mark, fence, len(known))
-        if stated < len(known):
-            raise FenceError(
-                f"other histories of stream {name!r} must be at least {len(known)}, got {stated};"
-                " count one for each time that an older store, or a store without its fence, was"
-                " allowed to go on, this time included"
-            )
+    if mark is None:
+        known = (*known, None)
+    elif mark.commit_id not in (status.commit_id, status.previous_commit_id):
+        known = (*known, *forks[len(known) :], mark.steps)
+    if known != status.forks and stated is None:
+        raise _refusal(status, mark, fence, len(known))
+    if known != status.forks and stated is not None and stated < len(known):
+        raise FenceError(
+            f"other histories of stream {name!r} must be at least {len(known)}, got {stated};"
+            " count one for each time that an older store, or a store without its fence, was"
+            " allowed to go on, this time included"
+        )
     return (*known, *[None] * ((stated or 0) - len(known)))
-
-
-def in_order(status: Status, mark: Mark | None) -> bool:
-    """Whether a stream may go on by itself: the fence shows its last commit, or the one before
-    (nothing of the last was published)."""
-    return mark is not None and mark.commit_id in (status.commit_id, status.previous_commit_id)
-
-
-def _agree(status: Status, mark: Mark) -> bool:
-    """Whether store and fence record the same forks. If one of them is ahead, it may record later
-    forks too."""
-    shared = min(len(status.forks), len(mark.forks))
-    same = status.forks[:shared] == mark.forks[:shared]
-    return same and (mark.commit_id != status.commit_id or status.forks == mark.forks)
 
 
 def _forked(context: Context, status: Status, mark: Mark | None, forks: Forks) -> Status:
@@ -465,17 +484,3 @@ def _refusal(status: Status, mark: Mark | None, fence: Fence, known: int) -> Fen
         f" step {mark.steps} (fence at {fence.where}); use the latest store, else every loss grows:"
         f" {command}"
     )
-
-
-def require_outside(store: str | Path | PostgresDatabase, fence: Fence) -> None:
-    """Refuse a fence that is inside its store: a backup would take both along."""
-    inside = None
-    if isinstance(store, str | Path):
-        folder = Path(store).resolve().parent
-        if isinstance(fence, FileFence) and fence.folder.resolve().is_relative_to(folder):
-            inside = "folder"
-    elif isinstance(fence, ServerFence) and fence.database.identifier == store.identifier:
-        inside = "own database"
-    if inside:
-        remedy = "a backup must not take both along"
-        raise bad_parameter("fence", fence.where, f"outside the store's {inside}", remedy)

@@ -16,6 +16,7 @@ import operator
 from collections import Counter
 from collections.abc import Hashable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
+from itertools import compress, repeat
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -23,15 +24,15 @@ from numpy.typing import NDArray
 
 from fadecount.counters.inputs import add_up
 from fadecount.errors import ClockError, FadecountError, InputError, ParameterError
-from fadecount.noise import unpredictable
-from fadecount.streams.database import Checkpoints, Database, placeholders
-from fadecount.streams.description import Description
+from fadecount.streams.database import Context, placeholders
 from fadecount.streams.discovery import LONGEST_KEY, Counts, can_be_key
 from fadecount.streams.embargo import full, hide, take_hidden
-from fadecount.streams.seal import Seal
+from fadecount.streams.seal import SecretRows
 from fadecount.streams.status import Status, read_keys
 
 LARGEST_COUNT = 1 << 40
+OF_THE_STREAM = 1 << 62
+"""The block of the secret that lives as long as its stream; in the others, keys live for a day."""
 FOLD_BYTES = 1 << 16
 """Accepted rows are added up into one when they are larger than this, and larger than that one."""
 
@@ -45,6 +46,8 @@ _ROW_BYTES = 100
 Numbers = NDArray[np.int64]
 Key = int | str
 """The position of a declared key, or the text of a hidden one."""
+Entry = tuple[Key, int, int, bytes]
+"""A key, how many events, the amount of each, and a hash of the person."""
 Noted = bytes | tuple[bytes, Key]
 """The digest of a person, or that of a person and a key."""
 
@@ -79,17 +82,11 @@ class ReadPosition:
 
 @dataclass(frozen=True, slots=True)
 class Events:
-    """Checked events in the order of their arrival, as entries: a key, how many events, the amount
-    of each, and whose. ``id`` is that of their batch.
+    """Checked events in the order of their arrival. There is one entry for each key of a batch,
+    however large its count is: the key, how many events, the amount of each, and the hash of whose
+    they are. Without persons, amounts may be sums. ``id`` is that of the batch."""
 
-    There is one entry for each key of a batch, however large its count is. Without persons,
-    ``amounts`` may be sums.
-    """
-
-    keys: list[Key]
-    times: list[int]
-    amounts: list[int]
-    persons: list[bytes]
+    entries: Sequence[Entry] = field(repr=False)
     id: str | None = None
 
 
@@ -101,15 +98,15 @@ class Intake:
     restarts. Nothing that a caller sees depends on the cap.
     """
 
-    def __init__(
-        self, database: Database, seal: Seal, status: Status, checkpoint: Checkpoints
-    ) -> None:
-        self._database, self._seal, self._checkpoint = database, seal, checkpoint
-        self._id, self._uid, self._description = status.id, status.uid, status.description
+    def __init__(self, context: Context, status: Status) -> None:
+        self._context, self._database, self._id = context, context.database, status.id
+        self._rows = SecretRows(context, status.uid, status.id)
+        self.description = status.description
+        """What the stream is: fixed and public."""
         self.positions: dict[str, int] = {}
         """The position of every declared key."""
         self._read_positions()
-        self._secret = seal.open(_secret_of(database, status.id), f"{status.uid}/secret")
+        self._secret = self._secret_of(OF_THE_STREAM)
         self._unfolded = 0
         self._unjoined, self._joined = 0, (0, 0)
         """Entries since rows of hidden keys were joined; a block, and its entries until then."""
@@ -121,11 +118,6 @@ class Intake:
             keys = read_keys(self._database, self._id)
             self.positions = {key: at for at, key in enumerate(keys)}
 
-    @property
-    def description(self) -> Description:
-        """What the stream is: fixed and public."""
-        return self._description
-
     def add(
         self,
         counts: Mapping[str, int],
@@ -134,14 +126,10 @@ class Intake:
         person: str | bytes | None = None,
         at: float | None = None,
     ) -> bool:
-        """Count events in the open tick; durable when it returns. False if a batch of this id was
-        counted before.
+        """Count a :class:`Batch` in the open tick; durable when it returns. False if a batch of
+        this id was counted before.
 
-        Where the unit has an amount of 1, a count is a number of events. Otherwise each count is
-        the amount of one event, and one above the unit's amount counts as that; :class:`Batch` says
-        how to add sums. ``person`` is the person who caused
-        the events; a stream that protects persons needs it, and counts as many of the events as its
-        unit allows. ``at`` is when the events happened (Unix seconds): if the open tick was over by
+        ``at`` is when the events happened (Unix seconds): if the open tick was over by
         then, a ``ClockError`` is raised, since an event counted before its time has lost more than
         its age says. Close the ticks that are over first. Without ``at``, the events are assumed to
         belong to the open tick or an older one.
@@ -162,19 +150,6 @@ class Intake:
         under the same ids counts each once.
         """
         return self.accept([self.checked(batch) for batch in batches], at, position).fresh
-
-    def accept(
-        self,
-        events: Sequence[Events],
-        at: float | None = None,
-        position: ReadPosition | None = None,
-    ) -> Accepted:
-        """:meth:`add_many` for events that are checked already. Sums of theirs have no bound."""
-        not_before = None if at is None else self._description.ticks.at(at)
-        (outcome,) = accept_together([Acceptance(self, events, not_before, position)])
-        if isinstance(outcome, FadecountError):
-            raise outcome
-        return outcome
 
     def add_rows(
         self,
@@ -198,21 +173,32 @@ class Intake:
             raise InputError(
                 "keys, amounts and persons must have one length; give each row its own"
             )
-        keys = keys.tolist() if isinstance(keys, np.ndarray) else list(keys)
+        keys = keys.tolist() if isinstance(keys, np.ndarray) else keys
+        hides = self.description.hidden is not None
         for key in set(keys):
-            hidden = isinstance(key, str)
-            if not (self._may_hide(key) if hidden else 0 <= key < len(self.positions)):
+            known = isinstance(key, int) and 0 <= key < len(self.positions)
+            if not known and not (hides and can_be_key(key)):
                 raise InputError("keys must be positions in the declared keys")
         self._check_person(persons is not None)
         if len(keys) and int(amounts.min()) < 0:
             raise InputError("amount must be at least 0 for every event; leave the others out")
-        amounts = np.minimum(amounts, self._description.unit.amount)
-        hashes = [] if persons is None else self._hashes(persons)
-        events = Events(keys, [1] * len(keys), amounts.tolist(), hashes)
+        amounts = np.minimum(amounts, self.description.unit.amount)
+        hashes = repeat(b"") if persons is None else self._hashes(persons)
+        events = Events(list(zip(keys, repeat(1), amounts.tolist(), hashes)))
         return self.accept([events], at, position).counted
 
-    def _may_hide(self, key: object) -> bool:
-        return self._description.hidden is not None and can_be_key(key)
+    def accept(
+        self,
+        events: Sequence[Events],
+        at: float | None = None,
+        position: ReadPosition | None = None,
+    ) -> Accepted:
+        """Accept events that are checked, in one transaction. Sums of theirs have no bound."""
+        not_before = None if at is None else self.description.ticks.at(at)
+        (outcome,) = accept_together([Acceptance(self, events, not_before, position)])
+        if isinstance(outcome, FadecountError):
+            raise outcome
+        return outcome
 
     def persons_counted(
         self, persons: Sequence[str | bytes], keys: Sequence[Key] | None = None
@@ -223,7 +209,7 @@ class Intake:
         Where the unit has several keys: under how many keys each person counts; or, with ``keys``,
         how many events of each person count under that key.
         """
-        unit, hashes = self._description.unit, self._hashes(persons)
+        unit, hashes = self.description.unit, self._hashes(persons)
         most = unit.events if keys is not None or unit.keys == 1 else unit.keys
         if keys is not None:
             hashes = [self._pair(person, key) for person, key in zip(hashes, keys, strict=True)]
@@ -242,7 +228,7 @@ class Intake:
     def _open_block(self) -> int:
         """The open tick, or its day."""
         ((last,),) = self._database.query("SELECT last_tick FROM streams WHERE id = ?", (self._id,))
-        return self._description.block_of(int(last) + 1)
+        return self.description.block_of(int(last) + 1)
 
     def _counted(self, block: int, hashes: Iterable[bytes]) -> dict[bytes, int]:
         counted: dict[bytes, int] = {}
@@ -255,28 +241,19 @@ class Intake:
 
     def _names(self, block: int, hashes: Iterable[bytes]) -> dict[bytes, bytes]:
         """The hash of each person by the name under which it is noted in a tick or a day. The key
-        of a day is drawn when it is first needed, and destroyed with the day."""
+        of a day is drawn when it begins, and destroyed when it ends."""
         begin = noted_as(block)
-        if self._description.unit.per == "tick":
+        if self.description.unit.per == "tick":
             return {begin + each: each for each in hashes}
-        key = self._block_key(block)
+        key = self._secret_of(block)
         return {
             begin + hashlib.blake2b(each, key=key, digest_size=16).digest(): each for each in hashes
         }
 
-    def _block_key(self, block: int) -> bytes:
-        """The key of a day. It is read each time: a transaction that drew it may be undone."""
-        about = f"{self._uid}/block/{block}"
-        sql = "SELECT secret FROM block_keys WHERE stream = ? AND block = ?"
-        rows = self._database.query(sql, (self._id, block))
-        if not rows:
-            self._database.change(
-                "INSERT INTO block_keys (stream, block, secret) VALUES (?, ?, ?)"
-                " ON CONFLICT (stream, block) DO NOTHING",
-                (self._id, block, self._seal.close(unpredictable(32), about)),
-            )
-            rows = self._database.query(sql, (self._id, block))
-        return self._seal.open(rows[0][0], about)
+    def _secret_of(self, block: int) -> bytes:
+        """The key of a day, or of the stream."""
+        ((_, secret),) = self._rows.read("secrets", "block = ?", block)
+        return bytes(secret)
 
     def note_persons(self, block: int, counted: Mapping[Noted, int]) -> None:
         """Note what of persons, by their digests, a source has counted in a block, as
@@ -296,43 +273,32 @@ class Intake:
     def position(self, source: str) -> bytes | None:
         """How far a source has been read, as stored together with its events; None if nothing was
         read."""
-        rows = self._database.query(
-            "SELECT body FROM positions WHERE stream = ? AND source = ?", (self._id, source)
-        )
-        return self._seal.open(rows[0][0], f"{self._uid}/position/{source}") if rows else None
+        rows = self._rows.read("positions", "source = ?", source)
+        return rows[0][1] if rows else None
 
     def _accept(self, acceptance: Acceptance) -> Accepted | FadecountError:
-        """Inside a transaction. An error is returned before anything is written."""
-        try:
-            tick, width = self._require_open(acceptance.not_before)
-        except (ClockError, ParameterError) as error:
-            return error
-        if self._full and self._description.hidden is not None:
-            return full(self._description.hidden)
-        self._read_positions(width)  # a key that was hidden so far may be declared now
-        fresh = self._remember([each.id for each in acceptance.events], tick)
-        new = [each for each, is_new in zip(acceptance.events, fresh, strict=True) if is_new]
-        return Accepted(fresh, self._write(tick, new, acceptance.position))
-
-    def _require_open(self, not_before: int | None) -> tuple[int, int]:
-        """Return the open tick, which stays open until this transaction ends, and how many keys are
-        declared."""
-        sql = "SELECT last_tick, width FROM streams WHERE id = ?"
+        """Inside a transaction, until whose end the open tick stays open. An error is returned
+        before anything is written."""
+        sql = "SELECT last_tick + 1, width FROM streams WHERE id = ?"
         rows = self._database.query(sql + self._database.for_share, (self._id,))
         if not rows:
-            raise ParameterError("stream must exist to accept events; it was deleted")
-        tick, width = int(rows[0][0]) + 1, int(rows[0][1])
-        if not_before is not None and tick < not_before:
-            raise ClockError("the open tick is over; close it before events are added")
-        return tick, width
+            return ParameterError("stream must exist to accept events; it was deleted")
+        tick, width = map(int, rows[0])
+        if acceptance.not_before is not None and tick < acceptance.not_before:
+            return ClockError("the open tick is over; close it before events are added")
+        if self._full and self.description.hidden is not None:
+            return full(self.description.hidden)
+        self._read_positions(width)  # a key that was hidden so far may be declared now
+        fresh = self._remember([each.id for each in acceptance.events], tick)
+        new = list(compress(acceptance.events, fresh))
+        return Accepted(fresh, self._write(tick, new, acceptance.position))
 
     def checked(self, batch: Batch) -> Events:
         """A batch as events that can be accepted, or an ``InputError``; for known keys without the
         database."""
-        unit, person, largest = self._description.unit, batch.person, batch.largest_amount
+        unit, person, largest = self.description.unit, batch.person, batch.largest_amount
         self._check_person(person is not None)
         counts, keys = [_count(count) for count in batch.counts.values()], self._keys(batch)
-        ones = [1] * len(keys)
         if unit.amount > 1 and largest is None:
             counts = [min(count, unit.amount) for count in counts]
         elif largest is not None and not 0 <= largest <= unit.amount:
@@ -340,26 +306,28 @@ class Intake:
                 f"largest_amount must be from 0 to {unit.amount}, the largest of the stream's unit;"
                 " cut the amounts to it before you add them up"
             )
-        if person is None:
-            return Events(keys, ones, counts, [], batch.id)
-        if unit.amount > 1 and largest is not None:
+        if person is not None and unit.amount > 1 and largest is not None:
             raise InputError(
                 "largest_amount must be left out for a person: give each event by itself, with its"
                 " own amount"
             )
-        times, amounts = (ones, counts) if unit.amount > 1 else (counts, ones)
-        return Events(keys, times, amounts, self._hashes([person]) * len(keys), batch.id)
+        whose = b"" if person is None else self._hashes([person])[0]
+        if person is None or unit.amount > 1:
+            entries = [(key, 1, count, whose) for key, count in zip(keys, counts, strict=True)]
+        else:
+            entries = [(key, count, 1, whose) for key, count in zip(keys, counts, strict=True)]
+        return Events(entries, batch.id)
 
     def _keys(self, batch: Batch) -> list[Key]:
-        if self._description.hidden is not None:  # looked up when they are written
+        if self.description.hidden is not None:  # looked up when they are written
             if not all(map(can_be_key, batch.counts)):
                 raise InputError(f"key must be 1 to {LONGEST_KEY} printable characters")
             return list(batch.counts)
-        if any(key not in self.positions for key in batch.counts):  # it may be declared by now
+        if not batch.counts.keys() <= self.positions.keys():  # it may be declared by now
             sql = "SELECT width FROM streams WHERE id = ?"
             for (width,) in self._database.query(sql, (self._id,)):
                 self._read_positions(int(width))
-        if any(key not in self.positions for key in batch.counts):
+        if not batch.counts.keys() <= self.positions.keys():
             raise InputError(
                 "key must be declared, got an unknown one; declare it first, or count it under one"
                 " such as other"
@@ -367,7 +335,7 @@ class Intake:
         return [self.positions[key] for key in batch.counts]
 
     def _check_person(self, given: bool) -> None:
-        wanted = self._description.unit.of == "person"
+        wanted = self.description.unit.of == "person"
         if given and not wanted:
             raise InputError("person must be left out: the stream protects one event, not persons")
         if wanted and not given:
@@ -392,54 +360,51 @@ class Intake:
     def _write(self, tick: int, taken: Sequence[Events], position: ReadPosition | None) -> int:
         """Store the events within their persons' caps for the open tick; returns how many there
         are."""
-        keys, times, amounts = (
-            [value for each in taken for value in getattr(each, name)]
-            for name in ("keys", "times", "amounts")
-        )
-        block = self._description.block_of(tick)
-        if self._description.hidden is not None:
-            keys = [
-                self.positions.get(each, each) if isinstance(each, str) else each for each in keys
+        description, block = self.description, self.description.block_of(tick)
+        entries = [entry for each in taken for entry in each.entries]
+        if description.hidden is not None:
+            known = self.positions
+            entries = [
+                (known.get(key, key) if isinstance(key, str) else key, times, amount, who)
+                for key, times, amount, who in entries
             ]
-        if persons := [person for each in taken for person in each.persons]:
-            times = self._capped(block, persons, keys, times)
+        if description.unit.of == "person":
+            entries = self._capped(block, entries)
         if taken:  # even if nothing counts: the write must not reveal whether something did
-            if self._description.hidden is not None:
-                keys = self._hide(block, keys, times)
-            rows = np.array([keys, times, amounts], dtype=np.int64).reshape(3, -1)
-            rows = rows[:, (rows[1] > 0) & (rows[0] >= 0)]
-            self._insert(rows[0], rows[1] * rows[2])
+            counted = entries if description.hidden is None else self._hide(block, entries)
+            keys = np.array([key for key, times, _, _ in counted if times], dtype=np.int64)
+            sums = [times * amount for _, times, amount, _ in counted if times]
+            self._insert(keys, np.array(sums, dtype=np.int64))
         if position is not None:
-            sealed = self._seal.close(position.body, f"{self._uid}/position/{position.source}")
-            self._database.change(
-                "INSERT INTO positions (stream, source, body) VALUES (?, ?, ?) "
-                "ON CONFLICT (stream, source) DO UPDATE SET body = excluded.body",
-                (self._id, position.source, sealed),
-            )
-        return sum(times)
+            self._rows.put("positions", (position.source, position.body))
+        return sum(times for _, times, _, _ in entries)
 
-    def _hide(self, block: int, keys: Sequence[Key], times: Sequence[int]) -> list[int]:
-        """Store the hidden ones of these entries; for each entry the position under which it
-        counts too, or -1."""
-        hidden = self._description.hidden
+    def _hide(self, block: int, entries: Sequence[Entry]) -> list[Entry]:
+        """Store what of these entries is hidden; returns them as they count under declared keys:
+        the hidden ones under another, or not at all."""
+        hidden = self.description.hidden
         assert hidden is not None
-        taken = zip(keys, times, strict=True)
-        counts = Counter(key for key, number in taken if isinstance(key, str) and number)
-        self.store_hidden(block, self._sampled(block, counts), len(keys))
-        other = -1 if hidden.other is None else self.positions[hidden.other]
-        return [other if isinstance(key, str) else key for key in keys]
+        counts = Counter(key for key, times, _, _ in entries if isinstance(key, str) and times)
+        self.store_hidden(block, self._sampled(block, counts), len(entries))
+        if hidden.other is None:
+            return [each for each in entries if not isinstance(each[0], str)]
+        other = self.positions[hidden.other]
+        return [
+            (other if isinstance(key, str) else key, times, amount, who)
+            for key, times, amount, who in entries
+        ]
 
     def _sampled(self, block: int, counts: Counts) -> Counts:
-        hidden = self._description.hidden
+        hidden = self.description.hidden
         if hidden is None or hidden.sample == 1.0:
             return counts
-        return hidden.sampled(counts, self._block_key(block))
+        return hidden.sampled(counts, self._secret_of(block))
 
     def store_hidden(self, block: int, counts: Counts, entries: int = 0) -> None:
         """Store how many more persons brought which hidden keys, in a transaction. From time to
         time the rows of the day are joined: after so many ``entries``, whatever their keys are, or
         a pause would tell how many keys are hidden."""
-        hide(self._database, self._seal, self._uid, self._id, block, counts)
+        hide(self._rows, block, counts)
         before = self._joined[1] if self._joined[0] == block else 0
         self._joined = block, before
         self._unjoined += 1 + entries
@@ -449,97 +414,85 @@ class Intake:
 
     def _join_hidden(self, block: int, without: Iterable[str] = ()) -> None:
         """Join the rows of hidden keys of the open day, and destroy what they hold of some keys."""
-        place, hidden = (self._database, self._seal, self._uid, self._id), self._description.hidden
+        hidden = self.description.hidden
         assert hidden is not None
-        joined = take_hidden(*place, block + 1).get(block, {})
+        joined = take_hidden(self._rows, block + 1).get(block, {})
         for key in without:
             joined.pop(key, None)
         # what brings one key too many is stored; then everything is refused, whatever its key is
         self._full = len(joined) > hidden.most
         self._unjoined = 0
-        hide(*place, block, joined)
+        hide(self._rows, block, joined)
 
-    def _capped(
-        self, block: int, persons: Sequence[bytes], keys: Sequence[Key], times: Sequence[int]
-    ) -> list[int]:
-        """How many events of each of these entries count, by :meth:`Unit.takes`."""
-        unit, entries = self._description.unit, list(zip(persons, keys, times, strict=True))
+    def _capped(self, block: int, entries: Sequence[Entry]) -> list[Entry]:
+        """These entries with as many of their events as count, by :meth:`Unit.takes`."""
+        unit = self.description.unit
         # after this, other processes wait with these persons
-        counted: dict[Hashable, int] = {}
-        counted.update(self._note(block, dict.fromkeys(persons, 0)).items())
-        noted = set(counted)
-        stored: dict[Hashable, bytes] = {person: person for person in persons}
+        persons = [person for _, _, _, person in entries]
+        counted = dict[Hashable, int](self._note(block, dict.fromkeys(persons, 0)).items())
+        stored = dict[Hashable, bytes](zip(persons, persons, strict=True))
+        noted = set(stored)
         if unit.keys > 1:
-            pairs = {each[:2]: self._pair(*each[:2]) for each in entries}
+            pairs = {(person, key): self._pair(person, key) for key, _, _, person in entries}
             earlier = self._counted(block, pairs.values())
             counted |= {each: earlier[name] for each, name in pairs.items() if name in earlier}
             stored.update(pairs.items())
         before = dict(counted)
-        kept = [unit.takes(counted, *each) for each in entries]
+        capped = [
+            (key, unit.takes(counted, person, key, times), amount, person)
+            for key, times, amount, person in entries
+        ]
         more = {each: count - before.get(each, 0) for each, count in counted.items()}
         # persons are always written: what is written does not reveal whether something counts
         self._note(block, {stored[e]: count for e, count in more.items() if count or e in noted})
-        return kept
+        return capped
 
     def _note(self, block: int, added: Mapping[bytes, int]) -> dict[bytes, int]:
-        """Add to the stored numbers, and return those before. Every process writes in one order:
-        otherwise two could deadlock."""
-        before: dict[bytes, int] = {}
+        """Add to the stored numbers, and return them."""
         names = self._names(block, added)
-        for part in _parts(sorted(names)):
-            rows = self._insert_rows(
-                "persons (stream, person, events)",
-                [(self._id, name, added[names[name]]) for name in part],
-                "(stream, person) DO UPDATE SET events = persons.events + excluded.events"
-                " RETURNING person, events",
-            )
-            before.update(
-                (names[bytes(name)], count - added[names[bytes(name)]]) for name, count in rows
-            )
-        return before
+        rows = self._insert_rows(
+            "persons (stream, person, events)",
+            [(self._id, name, added[each]) for name, each in names.items()],
+            "(stream, person) DO UPDATE SET events = persons.events + excluded.events"
+            " RETURNING person, events",
+        )
+        return {names[bytes(name)]: count for name, count in rows}
 
     def _insert_rows(
-        self, table: str, rows: Sequence[tuple[object, ...]], on_conflict: str
-    ) -> list[tuple[Any, ...]]:
-        values = ", ".join([f"({placeholders(rows[0])})"] * len(rows))
-        return self._database.query(
-            f"INSERT INTO {table} VALUES {values} ON CONFLICT {on_conflict}",  # noqa: S608
-            [value for row in rows for value in row],
-        )
+        self, table: str, rows: Iterable[tuple[Any, ...]], on_conflict: str
+    ) -> Iterator[tuple[Any, ...]]:
+        """Insert rows, and return what that returns. Every process writes in one order: otherwise
+        two could deadlock."""
+        for part in _parts(sorted(rows)):
+            values = ", ".join([f"({placeholders(part[0])})"] * len(part))
+            yield from self._database.query(
+                f"INSERT INTO {table} VALUES {values} ON CONFLICT {on_conflict}",  # noqa: S608
+                [value for row in part for value in row],
+            )
 
     def _insert(self, keys: Numbers, counts: Numbers) -> None:
-        body = np.concatenate([keys, counts]).astype("<i8").tobytes()
-        self._unfolded += len(body) + _ROW_BYTES
+        self._unfolded += keys.nbytes + counts.nbytes + _ROW_BYTES
         if self._unfolded > max(FOLD_BYTES, 16 * len(self.positions)):
-            taken = _taken(self._database, self._seal, {self._id: self._uid})
-            waiting = [each[1:] for each in taken]
+            waiting = [_unpacked(body) for (body,) in self._rows.take("inputs")]
             keys, counts = np.concatenate([*waiting, (keys, counts)], axis=1)
-            some, places = np.unique(keys, return_inverse=True)
-            sums = np.zeros(len(some), dtype=np.int64)
+            keys, places = np.unique(keys, return_inverse=True)
+            sums = np.zeros(len(keys), dtype=np.int64)
             add_up(sums, places, counts)
-            body = np.concatenate([some, sums]).astype("<i8").tobytes()
-            self._unfolded = 0
-        sealed = self._seal.close(body, f"{self._uid}/input")
-        self._database.change("INSERT INTO inputs (stream, body) VALUES (?, ?)", (self._id, sealed))
+            counts, self._unfolded = sums, 0
+        self._rows.put("inputs", (np.concatenate([keys, counts]).astype("<i8").tobytes(),))
 
     def _remember(self, ids: Sequence[str | None], tick: int) -> list[bool]:
-        """Store the ids; True for those that are new (and for batches without one).
-
-        Every process writes in the same order: two that write the same ids in opposite orders would
-        deadlock.
-        """
+        """Store the ids; True for those that are new (and for batches without one)."""
         names = [
             None if each is None else hashlib.blake2b(each.encode(), digest_size=16).digest()
             for each in ids
         ]
-        added: set[bytes | None] = set()
-        for part in _parts(sorted({name for name in names if name is not None})):
-            rows = self._insert_rows(
-                "seen (stream, batch, tick)",
-                [(self._id, name, tick) for name in part],
-                "DO NOTHING RETURNING batch",
-            )
-            added.update(name for (name,) in rows)
+        rows = self._insert_rows(
+            "seen (stream, batch, tick)",
+            [(self._id, name, tick) for name in {*names} - {None}],
+            "DO NOTHING RETURNING batch",
+        )
+        added = {name for (name,) in rows}
         fresh = []
         for name in names:
             fresh.append(name is None or name in added)
@@ -576,13 +529,13 @@ def accept_together(acceptances: Sequence[Acceptance]) -> list[Accepted | Fadeco
     # in the order of their numbers, so that processes do not deadlock
     order = sorted((each.intake._id, at) for at, each in enumerate(acceptances) if each.events)
     if order:
-        database, checkpoint = acceptances[0].intake._database, acceptances[0].intake._checkpoint
-        checkpoint("before accept")
-        with database.transaction():
+        context = acceptances[0].intake._context
+        context.checkpoint("before accept")
+        with context.database.transaction():
             for _, at in order:
                 outcomes[at] = acceptances[at].intake._accept(acceptances[at])
-            checkpoint("accept written")
-        checkpoint("accept committed")
+            context.checkpoint("accept written")
+        context.checkpoint("accept committed")
     return outcomes
 
 
@@ -598,25 +551,21 @@ def person_digest(person: str, key: bytes) -> bytes:
     ).digest()
 
 
-def take_inputs(database: Database, seal: Seal, statuses: Sequence[Status]) -> dict[int, Numbers]:
+def take_inputs(context: Context, statuses: Sequence[Status]) -> dict[int, Numbers]:
     """Add up the inputs accepted so far for some streams and remove them, inside the transaction
     that closes their ticks."""
     sums = {status.id: np.zeros(status.width, dtype=np.int64) for status in statuses}
-    uids = {status.id: status.uid for status in statuses}
-    for stream, keys, counts in _taken(database, seal, uids):
-        add_up(sums[stream], keys, counts)
+    rows = {status.id: SecretRows(context, status.uid, status.id) for status in statuses}
+    streams = list(rows)
+    sql = f"DELETE FROM inputs WHERE stream IN ({placeholders(streams)}) RETURNING stream, body"  # noqa: S608
+    for stream, body in context.database.query(sql, streams):
+        add_up(sums[stream], *_unpacked(rows[stream].opened("inputs", body)))
     return sums
 
 
-def _taken(
-    database: Database, seal: Seal, uids: Mapping[int, str]
-) -> Iterator[tuple[int, Numbers, Numbers]]:
-    streams = list(uids)
-    sql = f"DELETE FROM inputs WHERE stream IN ({placeholders(streams)}) RETURNING stream, body"  # noqa: S608
-    for stream, body in database.query(sql, streams):
-        numbers = np.frombuffer(seal.open(body, f"{uids[stream]}/input"), dtype="<i8")
-        keys, counts = numbers.astype(np.int64).reshape(2, -1)
-        yield stream, keys, counts
+def _unpacked(body: bytes) -> Numbers:
+    """The keys of accepted events, and how much each gets."""
+    return np.frombuffer(body, dtype="<i8").astype(np.int64).reshape(2, -1)
 
 
 def noted_as(block: int) -> bytes:
@@ -625,19 +574,9 @@ def noted_as(block: int) -> bytes:
     return (block + (1 << 63)).to_bytes(8, "big")
 
 
-def new_secret(seal: Seal, uid: str) -> bytes:
-    """The secret by which a new stream hashes persons, as it is stored."""
-    return seal.close(unpredictable(32), f"{uid}/secret")
-
-
-def _secret_of(database: Database, stream: int) -> bytes:
-    ((body,),) = database.query("SELECT secret FROM streams WHERE id = ?", (stream,))
-    return bytes(body)
-
-
-def _parts(names: Sequence[bytes]) -> Iterator[Sequence[bytes]]:
-    for start in range(0, len(names), _ROWS_PER_STATEMENT):
-        yield names[start : start + _ROWS_PER_STATEMENT]
+def _parts(rows: Sequence[Any]) -> Iterator[Sequence[Any]]:
+    for start in range(0, len(rows), _ROWS_PER_STATEMENT):
+        yield rows[start : start + _ROWS_PER_STATEMENT]
 
 
 def _count(value: int) -> int:

@@ -87,10 +87,8 @@ class PostgresDatabase(Database):
         # without values, the server takes several statements at once
         return self._connection.execute(sql.replace("?", "%s"), values or None, binary=bool(values))
 
-    def _execute_many(self, sql: str, rows: Sequence[Sequence[Any]]) -> Any:
-        cursor = self._connection.cursor()
-        cursor.executemany(sql.replace("?", "%s"), rows)
-        return cursor
+    def _execute_many(self, sql: str, rows: Sequence[Sequence[Any]]) -> int:
+        return super()._execute_many(sql.replace("?", "%s"), rows)
 
     def lock(self, name: str, wait_seconds: float) -> None:
         until = time.monotonic() + wait_seconds
@@ -104,9 +102,6 @@ class PostgresDatabase(Database):
     def unlock(self, name: str) -> None:
         if not self._broken:
             self.query("SELECT pg_advisory_unlock(?)", (_lock_number(name),))
-
-    def scrub(self) -> None:
-        """Nothing is to be done: dead rows are the server's, until it is told ``VACUUM FULL``."""
 
     def _begin(self, *, durable: bool) -> None:
         self.change("BEGIN" if durable else "BEGIN; SET LOCAL synchronous_commit = off")

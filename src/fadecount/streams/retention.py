@@ -1,6 +1,6 @@
 """Retention: old figures are removed after a time.
 
-Only rows of figures go, in short transactions while a stream runs. What losses and intervals
+Only rows of figures go, whole, in short transactions while a stream runs. What losses and intervals
 depend on stays: the state, the description, when the stream began, how many steps it has, the
 fence. What was published stays published: observers keep it, and every loss counts it. When
 something is removed depends on the clock of the stream alone, never on events.
@@ -12,23 +12,22 @@ those of the largest blocks stay for ever. So totals, and figures of the larger 
 from __future__ import annotations
 
 import json
-from dataclasses import replace
-from typing import TYPE_CHECKING
 
 from fadecount.mechanisms import ANNOUNCED, Blocks
 from fadecount.streams.audit_log import Act
+from fadecount.streams.database import Context
 from fadecount.streams.discovery import DISCOVERED
-from fadecount.streams.figures import FigureRows, read_figures, write_figures
 from fadecount.streams.status import Status
-
-if TYPE_CHECKING:
-    from fadecount.streams.stream import Context
 
 ROWS_AT_ONCE = 1024
 """Rows of a level and stage that one transaction removes."""
 
 _STEPS = 64
 """Figures are removed at most so many times per retention period, not at every tick."""
+
+_REMOVE = """DELETE FROM figures WHERE stream = ? AND level = ? AND stage = ? AND first_tick IN (
+    SELECT first_tick FROM figures WHERE stream = ? AND level = ? AND stage = ? AND first_tick < ?
+    AND end_tick <= ? ORDER BY first_tick LIMIT ?)"""
 
 NEEDS_UPKEEP = (
     "SELECT name FROM streams WHERE retain_seconds IS NOT NULL AND published_tick >= upkeep_tick"
@@ -40,17 +39,29 @@ NEVER = -(1 << 62)
 
 
 def keep_up(context: Context, status: Status) -> bool:
-    """Remove some old figures of a stream; whether there may be more to do."""
-    cuts = first_ticks_to_keep(status)
-    if cuts != kept_ticks(status):
-        remove_some(context, status, cuts)
-        return True
-    if status.retain_seconds is not None:
-        pause = max(1, status.retain_seconds // status.description.ticks.tick_seconds // _STEPS)
-        context.database.change(
-            "UPDATE streams SET upkeep_tick = published_tick + ? WHERE id = ?", (pause, status.id)
-        )
-    return False
+    """Remove some old figures of a stream; whether there may be more to do.
+
+    Readers get none of them from the first time on. A row goes when all of its figures may.
+    """
+    database, before, cuts = context.database, kept_ticks(status), first_ticks_to_keep(status)
+    removed = 0
+    with database.transaction():
+        for level, cut in enumerate(cuts):
+            if cut > before[level]:
+                shown = status.description.ticks.shown(cut)
+                name = status.description.name
+                context.audit_log.record(Act.RELEASES_REMOVED, name, level=level, before=shown)
+            for stored in _stored_with(status, level):
+                place = (status.id, *stored)
+                removed += database.change(_REMOVE, (*place, *place, cut, cut, ROWS_AT_ONCE))
+        if cuts != before:
+            sql = "UPDATE streams SET kept = ? WHERE id = ?"
+            database.change(sql, (json.dumps(cuts), status.id))
+        elif not removed and status.retain_seconds is not None:
+            pause = max(1, status.retain_seconds // status.description.ticks.tick_seconds // _STEPS)
+            sql = "UPDATE streams SET upkeep_tick = published_tick + ? WHERE id = ?"
+            database.change(sql, (pause, status.id))
+    return cuts != before or removed > 0
 
 
 def first_ticks_to_keep(status: Status) -> tuple[int, ...]:
@@ -104,45 +115,6 @@ def kept_ticks(status: Status) -> tuple[int, ...]:
     return status.kept or (status.first_tick,) * levels
 
 
-def remove_some(context: Context, status: Status, cuts: tuple[int, ...]) -> None:
-    """Remove figures before the ticks ``cuts`` of their levels, at most ``ROWS_AT_ONCE`` rows."""
-    database, kept = context.database, list(kept_ticks(status))
-    level = next(number for number, cut in enumerate(cuts) if cut > kept[number])
-    cut, mechanism = cuts[level], status.description.mechanism
-    with database.transaction():
-        for number, stage in _stored_with(mechanism, level):
-            rows = database.query(
-                "SELECT first_tick, end_tick FROM figures WHERE stream = ? AND level = ? AND"
-                " stage = ? AND first_tick < ? ORDER BY first_tick LIMIT ?",
-                (status.id, number, stage, cut, ROWS_AT_ONCE),
-            )
-            if len(rows) == ROWS_AT_ONCE:
-                cut = min(cut, int(rows[-1][1]))
-        for number, stage in _stored_with(mechanism, level):
-            crossing = [
-                each
-                for each in read_figures(database, status.id, number, stage, cut - 1, cut)
-                if each.first_tick < cut < each.end_tick
-            ]
-            database.change(
-                "DELETE FROM figures WHERE stream = ? AND level = ? AND stage = ? AND first_tick"
-                " < ?",
-                (status.id, number, stage, cut),
-            )
-            # the part of the last row that stays
-            write_figures(database, [(status.id, _from(each, cut, status)) for each in crossing])
-        if _days_of_keys(status, level):
-            sql = "DELETE FROM figures WHERE stream = ? AND level = ? AND first_tick < ?"
-            database.change(sql, (status.id, DISCOVERED, cut))
-        kept[level] = cut
-        database.change("UPDATE streams SET kept = ? WHERE id = ?", (json.dumps(kept), status.id))
-        if cut == cuts[level]:
-            before = status.description.ticks.shown(cut)
-            context.audit_log.record(
-                Act.RELEASES_REMOVED, status.description.name, level=level, before=before
-            )
-
-
 def _days_of_keys(status: Status, level: int) -> bool:
     """Whether figures of keys that appeared by themselves are kept as long as those of a level:
     that of their own length."""
@@ -150,20 +122,14 @@ def _days_of_keys(status: Status, level: int) -> bool:
     return hidden is not None and bool(levels) and levels[level] == hidden.discovery.per
 
 
-def _stored_with(mechanism: object, level: int) -> list[tuple[int, int]]:
+def _stored_with(status: Status, level: int) -> list[tuple[int, int]]:
     """The (level, stage) of the figures that go together with those of a level."""
+    mechanism, hidden = status.description.mechanism, status.description.hidden
     if not isinstance(mechanism, Blocks):
         return [(0, 0)]
     stages = [(level, stage) for stage in range(len(mechanism.levels[level].stages))]
     if level + 1 < len(mechanism.levels) and mechanism.levels[level + 1].tied:
         stages.append((level + 1, ANNOUNCED))
+    if hidden is not None and _days_of_keys(status, level):
+        stages += [(DISCOVERED, stage) for stage in range(len(hidden.discovery.stages))]
     return stages
-
-
-def _from(rows: FigureRows, tick: int, status: Status) -> FigureRows:
-    """The part of some rows from a tick on, at which a block begins."""
-    calendar, first = status.calendar, status.first_tick
-    skip = tick - rows.first_tick
-    if calendar is not None:
-        skip = calendar.count(rows.level, rows.first_tick - first, tick - first)
-    return replace(rows, first_tick=tick, values=rows.values[skip:])

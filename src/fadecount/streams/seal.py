@@ -1,10 +1,10 @@
-"""True counts at rest: plain, or sealed with AES-256-GCM under a key of its own for every body.
+"""What is secret at rest: sealed with AES-256-GCM, under a key of its own for every body.
 
 A sealed body is one version byte, the first 8 bytes of the key's fingerprint, a random salt of 32
 bytes and the ciphertext with its tag. The key of a body is HKDF-SHA256 of the given key and the
 salt (RFC 5869). So each derived key seals one body, and the nonce of AES-GCM is always zero: no
 nonces need to be counted, and no key must be rotated before a limit. Two bodies share a key only if
-two salts of 256 random bits are equal. The identity of the body (store, stream, kind, number) is
+two salts of 256 random bits are equal. The place of the body (store, stream, table, row) is
 authenticated with it, so bodies cannot be swapped.
 """
 
@@ -12,9 +12,10 @@ from __future__ import annotations
 
 import hashlib
 import os
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Protocol
+from typing import Any
 
 from cryptography.exceptions import InvalidTag
 from cryptography.hazmat.primitives import hashes
@@ -23,59 +24,29 @@ from cryptography.hazmat.primitives.kdf.hkdf import HKDF
 
 from fadecount.errors import StoreError, bad_parameter
 from fadecount.noise import unpredictable
-from fadecount.streams.database import Database, placeholders
+from fadecount.streams.database import Context, Database, placeholders
 
 KEY_VARIABLE = "FADECOUNT_KEY"
+_PUBLIC = b"without a key, nothing is hidden"
 _VERSION = 1
 _FINGERPRINT = 8
 _SALT = 32
+_TO_SALT = 1 + _FINGERPRINT
+_TO_BODY = _TO_SALT + _SALT
 _NONCE = bytes(12)
-_CHECKSUM = 16
-_PLAIN_SALT = 16
-
-
-class Seal(Protocol):
-    """Seals and opens the bodies that hold true counts."""
-
-    @property
-    def fingerprint(self) -> str:
-        """What tells two keys apart without revealing them."""
-
-    def close(self, body: bytes, about: str) -> bytes:
-        """Seal a body, bound to its place."""
-
-    def open(self, body: bytes, about: str) -> bytes:
-        """Open a body, or refuse one that was changed or moved."""
-
-
-class Plain:
-    """No encryption, but a checksum that finds damage: the file's mode and the disk's own
-    encryption protect the state.
-
-    The checksum has a random salt. So it, and digests of it that readers can see, confirm no guess
-    of what was counted.
-    """
-
-    fingerprint = ""
-
-    def close(self, body: bytes, about: str) -> bytes:
-        """The body with its checksum."""
-        salt = unpredictable(_PLAIN_SALT)
-        return salt + _checksum(body, about, salt) + body
-
-    def open(self, body: bytes, about: str) -> bytes:
-        """The body, or a :class:`StoreError` if it is damaged or of another place."""
-        salt, rest = body[:_PLAIN_SALT], body[_PLAIN_SALT:]
-        if len(salt) < _PLAIN_SALT or _checksum(rest[_CHECKSUM:], about, salt) != rest[:_CHECKSUM]:
-            raise StoreError("state is damaged; take an intact copy of the store")
-        return rest[_CHECKSUM:]
+_TAG = 16
 
 
 @dataclass(frozen=True, slots=True)
-class Sealed:
-    """AES-256-GCM under keys that are derived, one for each body, from one key of 32 bytes."""
+class Seal:
+    """AES-256-GCM under keys that are derived, one for each body, from one key of 32 bytes.
 
-    key: bytes = field(repr=False)
+    Without a key, bodies stay readable, with a tag under a public key: the file's mode and the
+    disk's own encryption protect the state, and damage is found all the same. The salts are random,
+    so digests of bodies that readers can see confirm no guess of what was counted.
+    """
+
+    key: bytes = field(default=_PUBLIC, repr=False)
 
     def __post_init__(self) -> None:
         if len(self.key) != 32:
@@ -85,29 +56,39 @@ class Sealed:
 
     @property
     def fingerprint(self) -> str:
-        """What tells two keys apart without revealing them."""
-        return hashlib.sha256(b"fadecount key" + self.key).hexdigest()[: 2 * _FINGERPRINT]
+        """What tells two keys apart without revealing them; empty without a key."""
+        return "" if self.key == _PUBLIC else self._head[1:].hex()
+
+    @property
+    def _head(self) -> bytes:
+        digest = hashlib.sha256(b"fadecount key" + self.key).digest()
+        return bytes([_VERSION]) + digest[:_FINGERPRINT]
 
     def close(self, body: bytes, about: str) -> bytes:
         """Seal a body, bound to its place."""
-        head, salt = bytes([_VERSION]) + bytes.fromhex(self.fingerprint), unpredictable(_SALT)
-        return head + salt + self._cipher(salt).encrypt(_NONCE, body, head + about.encode())
+        head, salt = self._head, unpredictable(_SALT)
+        cipher, place = self._cipher(salt), head + about.encode()
+        if self.key == _PUBLIC:
+            return head + salt + cipher.encrypt(_NONCE, b"", place + body) + body
+        return head + salt + cipher.encrypt(_NONCE, body, place)
 
     def open(self, body: bytes, about: str) -> bytes:
         """The body, or a :class:`StoreError` if it is damaged, of another place, or sealed with
         another key."""
-        head, salt = body[: 1 + _FINGERPRINT], body[1 + _FINGERPRINT : 1 + _FINGERPRINT + _SALT]
-        if head != bytes([_VERSION]) + bytes.fromhex(self.fingerprint):
-            raise StoreError(
-                "state must be sealed with the given key, got another one; give the key it was"
-                " sealed with"
-            )
+        head, salt, rest = body[:_TO_SALT], body[_TO_SALT:_TO_BODY], body[_TO_BODY:]
         try:
-            return self._cipher(salt).decrypt(
-                _NONCE, body[1 + _FINGERPRINT + _SALT :], head + about.encode()
-            )
+            if head != self._head:
+                raise InvalidTag
+            cipher, place = self._cipher(salt), head + about.encode()
+            if self.key != _PUBLIC:
+                return cipher.decrypt(_NONCE, rest, place)
+            cipher.decrypt(_NONCE, rest[:_TAG], place + rest[_TAG:])
+            return rest[_TAG:]
         except (InvalidTag, ValueError) as error:
-            raise StoreError("sealed state is damaged; take an intact copy of the store") from error
+            raise StoreError(
+                "state is damaged, or sealed with another key; take an intact copy of the store, or"
+                " give the key it was sealed with"
+            ) from error
 
     def _cipher(self, salt: bytes) -> AESGCM:
         return AESGCM(
@@ -115,70 +96,94 @@ class Sealed:
         )
 
 
-_SEALED = {
-    "state": ("state", "kind", "number", "body"),
-    "ratchets": ("state", "kind", "number", "body"),
-    "embargo": ("embargo", "level", "stage", "first_tick", "end_tick", "public_tick", "body"),
-    "inputs": ("input", "body"),
-    "hidden": ("hidden", "block", "body"),
-    "positions": ("position", "source", "body"),
-    "block_keys": ("block", "block", "secret"),
+SECRET: Mapping[str, tuple[str, ...]] = {
+    "state": ("kind", "number"),
+    "ratchets": ("kind", "number"),
+    "inputs": (),
+    "hidden": ("block",),
+    "positions": ("source",),
+    "secrets": ("block",),
+    "embargo": ("level", "stage", "first_tick", "end_tick", "public_tick"),
 }
-"""The tables with sealed bodies: what a body is bound to (its kind and these columns of its row),
-and the column that holds it."""
+"""The tables with a secret ``body``, and the columns before it: its place."""
+
+_REPLACED = ("state", "ratchets", "positions")
+"""Those with one row at a place, which is written again and again."""
 
 
-def reseal(database: Database, old: Seal, new: Seal, uid: str, stream: int) -> None:
-    """Seal every body of a stream with another key, inside a transaction."""
-    for table, (kind, *columns) in _SEALED.items():
-        names, values = ", ".join(columns), placeholders(["stream", *columns])
-        rows = database.query(
-            f"DELETE FROM {table} WHERE stream = ? RETURNING {names}",  # noqa: S608 - constants
-            (stream,),
+class SecretRows:
+    r"""The rows of one stream in the tables of :data:`SECRET`, as (\*place, body).
+
+    Guarantees: a body is stored sealed, and bound to its stream, table and place. One that was
+    changed or moved is refused.
+    """
+
+    def __init__(self, context: Context, uid: str, stream: int) -> None:
+        self._context, self._uid, self._stream = context, uid, stream
+
+    def sealed(self, table: str, *row: Any) -> tuple[Any, ...]:
+        """A row as it is stored."""
+        *place, body = row
+        return (self._stream, *place, self._context.seal.close(body, self._about(table, place)))
+
+    def opened(self, table: str, *row: Any) -> bytes:
+        """The body of a stored row."""
+        *place, body = row
+        return self._context.seal.open(body, self._about(table, place))
+
+    def put(self, table: str, *rows: Sequence[Any]) -> None:
+        """Write rows."""
+        insert_sealed(self._context.database, table, [self.sealed(table, *row) for row in rows])
+
+    def read(self, table: str, condition: str = "TRUE", *values: Any) -> list[tuple[Any, ...]]:
+        """The rows that meet a condition."""
+        sql = "SELECT {columns} FROM {table} WHERE {condition}"
+        return self._opened(sql, table, condition, values)
+
+    def take(self, table: str, condition: str = "TRUE", *values: Any) -> list[tuple[Any, ...]]:
+        """:meth:`read` and remove them."""
+        sql = "DELETE FROM {table} WHERE {condition} RETURNING {columns}"
+        return self._opened(sql, table, condition, values)
+
+    def _opened(
+        self, sql: str, table: str, condition: str, values: Sequence[Any]
+    ) -> list[tuple[Any, ...]]:
+        columns, condition = ", ".join((*SECRET[table], "body")), f"stream = ? AND {condition}"
+        rows = self._context.database.query(
+            sql.format(table=table, columns=columns, condition=condition), (self._stream, *values)
         )
-        sealed = []
-        for *place, body in rows:
-            about = "/".join(map(str, (uid, kind, *place)))
-            sealed.append((stream, *place, new.close(old.open(body, about), about)))
-        database.change_many(
-            f"INSERT INTO {table} (stream, {names}) VALUES ({values})",  # noqa: S608 - constants
-            sealed,
-        )
-    ((secret,),) = database.query("SELECT secret FROM streams WHERE id = ?", (stream,))
-    about = f"{uid}/secret"
-    body = new.close(old.open(secret, about), about)
-    database.change("UPDATE streams SET secret = ? WHERE id = ?", (body, stream))
+        return [(*row[:-1], self.opened(table, *row)) for row in rows]
+
+    def _about(self, table: str, place: Sequence[Any]) -> str:
+        return "/".join(map(str, (self._uid, table, *place)))
 
 
-def _checksum(body: bytes, about: str, salt: bytes) -> bytes:
-    """The tag of AES-GCM on its own: 20 times as fast as a hash."""
-    key = hashlib.blake2b(about.encode(), digest_size=16, salt=salt).digest()
-    return AESGCM(key).encrypt(_NONCE, b"", body)
+def insert_sealed(database: Database, table: str, rows: Sequence[Sequence[Any]]) -> None:
+    """Write rows of any streams as :meth:`SecretRows.sealed` returns them."""
+    columns = ("stream", *SECRET[table])
+    sql = f"INSERT INTO {table} ({', '.join(columns)}, body) VALUES ({placeholders(columns)}, ?)"  # noqa: S608
+    if table in _REPLACED:
+        sql += f" ON CONFLICT ({', '.join(columns)}) DO UPDATE SET body = excluded.body"
+    database.change_many(sql, rows)
 
 
 def seal_from(key_file: str | Path | None = None) -> Seal:
     """The seal from a key file, else from the variable ``FADECOUNT_KEY``, else none. Keys are 32
     bytes, or 64 hexadecimal digits.
     """
+    name, content = KEY_VARIABLE, os.environ.get(KEY_VARIABLE, "").encode()
     if key_file is not None:
         try:
-            content = Path(key_file).read_bytes()
+            name, content = "key file", Path(key_file).read_bytes()
         except OSError as error:
             raise bad_parameter(
                 "key file", str(key_file), "readable", error.strerror or "check the path"
             ) from None
-        return Sealed(
-            content
-            if len(content) == 32
-            else _hexadecimal(content.decode("ascii", "replace"), "key file")
-        )
-    text = os.environ.get(KEY_VARIABLE)
-    return Sealed(_hexadecimal(text, KEY_VARIABLE)) if text else Plain()
-
-
-def _hexadecimal(text: str, name: str) -> bytes:
+    elif not content:
+        return Seal()
     try:
-        key = bytes.fromhex(text.strip())
+        is_raw = key_file is not None and len(content) == 32
+        key = content if is_raw else bytes.fromhex(content.decode("ascii", "replace"))
     except ValueError:
         key = b""
     if len(key) != 32:
@@ -186,4 +191,4 @@ def _hexadecimal(text: str, name: str) -> bytes:
             f"{name} must hold 32 bytes or 64 hexadecimal digits; make one with: openssl rand"
             " -hex 32"
         )
-    return key
+    return Seal(key)

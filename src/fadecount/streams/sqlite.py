@@ -7,10 +7,9 @@ import os
 import sqlite3
 import time
 from collections.abc import Callable, Sequence
-from contextlib import closing, suppress
+from contextlib import ExitStack, closing, suppress
 from functools import partial
 from pathlib import Path
-from typing import Any
 
 from fadecount.errors import LockedError, StoreError
 from fadecount.streams.database import INDEXES, PUBLIC_TABLES, TABLES, Database, store_failed
@@ -81,20 +80,6 @@ class SQLiteConnection(Database):
     def places(self) -> frozenset[str]:
         return self._places
 
-    def _execute(self, sql: str, values: Sequence[Any]) -> sqlite3.Cursor:
-        return self._connection.execute(sql, values)
-
-    def _execute_many(self, sql: str, rows: Sequence[Sequence[Any]]) -> sqlite3.Cursor:
-        return self._connection.executemany(sql, rows)
-
-    def lock(self, name: str, wait_seconds: float) -> None:
-        """Nothing is to be done: a writing process is the only one."""
-
-    def unlock(self, name: str) -> None: ...
-
-    def scrub(self) -> None:
-        """Nothing is to be done here."""
-
     def _begin(self, *, durable: bool) -> None:
         if durable is not self._durable:  # a durable commit syncs all of the log
             self.change(f"PRAGMA synchronous = {'FULL' if durable else 'NORMAL'}")
@@ -123,9 +108,13 @@ class SQLiteDatabase(SQLiteConnection):
         self._writes = writes and not beside
         self._scrubbed = time.monotonic()
         self._lock_file: int | None = None
-        try:
+        with ExitStack() as undone:
+            undone.callback(self._release_lock)
             if self._writes:
-                self._prepare(Path(path))
+                try:
+                    self._prepare(Path(path))
+                except OSError as error:
+                    raise store_failed(self._reason(error)) from error
             elif not Path(path).is_file():
                 raise StoreError(
                     f"store must exist to be read, got {str(path)!r}; run or serve creates it"
@@ -133,17 +122,9 @@ class SQLiteDatabase(SQLiteConnection):
             super().__init__(
                 path, pragmas=None if writes else (*_PRAGMAS[-1:], "PRAGMA query_only = ON")
             )
-            try:
-                self._set_up()
-            except BaseException:
-                self._connection.close()
-                raise
-        except OSError as error:
-            self._release_lock()
-            raise store_failed(self._reason(error)) from error
-        except StoreError:
-            self._release_lock()
-            raise
+            undone.callback(self._connection.close)
+            self._set_up()
+            undone.pop_all()
 
     def _prepare(self, path: Path) -> None:
         """Become the only writer of a file, which is made if there is none."""
@@ -205,8 +186,8 @@ class SQLiteDatabase(SQLiteConnection):
         """Let this connection read what is for readers only: SQLite refuses to prepare any other
         statement. Nothing under embargo, no count and no secret can be selected by mistake."""
 
-        def decide(action: int, table: str | None, column: str | None, *_: object) -> int:
-            private = table not in PUBLIC_TABLES or (table, column) == ("streams", "secret")
+        def decide(action: int, table: str | None, *_: object) -> int:
+            private = table not in PUBLIC_TABLES
             return sqlite3.SQLITE_DENY if action == sqlite3.SQLITE_READ and private else 0
 
         self._connection.set_authorizer(decide)

@@ -13,21 +13,23 @@ from __future__ import annotations
 
 import hashlib
 import json
+from collections import defaultdict
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
-from fadecount.counters.counter import counter_of, parts_of
+from fadecount.counters.counter import counter_of, parts_of, widen
 from fadecount.counters.figures import FigureMaker, OpenBlock
 from fadecount.counters.state import Parts
 from fadecount.errors import StoreError
 from fadecount.mechanisms import Blocks
-from fadecount.noise import NoiseSource, Ratchet
-from fadecount.streams.database import Database
+from fadecount.noise import Ratchet
+from fadecount.streams.database import Context, Database
 from fadecount.streams.embargo import Machine, next_public_tick
-from fadecount.streams.seal import Seal
+from fadecount.streams.seal import SecretRows, insert_sealed
 from fadecount.streams.status import Status, read_keys, read_status
 
 TOTAL, TAIL, DELAYED, OPEN = 0, 1, 2, 3
@@ -44,19 +46,22 @@ _TABLES = dict.fromkeys((TOTAL, TAIL, DELAYED, OPEN), "state") | dict.fromkeys(
 
 @dataclass(frozen=True, slots=True)
 class Changes:
-    """Rows to write (stream, kind, number, body), and those to remove (stream, kind, number)."""
+    """By table, rows to write (stream, kind, number, body) and to remove (without a body)."""
 
-    written: list[tuple[int, int, int, bytes]]
-    gone: list[tuple[int, int, int]]
+    written: dict[str, list[tuple[Any, ...]]] = field(default_factory=lambda: defaultdict(list))
+    gone: dict[str, list[tuple[Any, ...]]] = field(default_factory=lambda: defaultdict(list))
 
 
 class StoredState:
-    """The parts of one stream as they are stored: what was written last (to see what changes) and
-    digests (to see damage)."""
+    """What one stream counts with, and its parts as they are stored: what was written last (to see
+    what changes) and digests (to see damage)."""
 
-    def __init__(self, database: Database, seal: Seal, status: Status) -> None:
-        self._database, self._seal = database, seal
-        self._uid, self._stream = status.uid, status.id
+    machine: Machine
+
+    def __init__(self, context: Context, status: Status) -> None:
+        self._context, self._stream = context, status.id
+        self._name, self._mechanism = status.description.name, status.description.mechanism
+        self._rows = SecretRows(context, status.uid, status.id)
         self._bodies: dict[Name, bytes] = {}
         self._digests: dict[Name, bytes] = {}
         self._written: dict[int, tuple[list[int], object]] = {}
@@ -67,41 +72,53 @@ class StoredState:
         self.next_public: int | None = None
         """The end of the tick with which the next figure under embargo becomes public."""
 
-    def load(self, status: Status, source: NoiseSource | None) -> Machine:
-        """What was committed. Raises if anything is missing, altered or from another commit.
+    def load(self, status: Status) -> StoredState:
+        """Read what was committed. Raises if anything is missing, altered or from another commit.
 
         A stream of blocks without its ratchets has lost its noise ahead: the open blocks that are
         tied have none then, see :func:`lacks_noise`.
         """
-        sealed, self.next_public = self.read(), next_public_tick(self._database, self._stream)
+        sealed = self.read()
+        self.next_public = next_public_tick(self._context.database, self._stream)
         lost = bool(status.ahead) and not self.ahead
         if self.digest(status) != status.digest or (self.ahead != status.ahead and not lost):
             raise StoreError("state is damaged or incomplete; take an intact copy of the store")
         self._bodies = {
-            name: self._seal.open(body, self._about(*name)) for name, body in sealed.items()
+            name: self._rows.opened(_TABLES[name[0]], *name, body) for name, body in sealed.items()
         }
+        mechanism = status.description.mechanism
         try:
-            if isinstance(status.description.mechanism, Blocks):
-                return self._maker(status.description.mechanism, status, source, lost=lost)
-            return counter_of(status.description.mechanism, self._parts(status), source)
+            if isinstance(mechanism, Blocks):
+                self.machine = self._maker(mechanism, status, lost=lost)
+            else:
+                self.machine = counter_of(mechanism, self._parts(status), self._context.noise)
         except (KeyError, ValueError) as error:
             raise StoreError(
                 "state does not fit its time; take an intact copy of the store"
             ) from error
+        return self
 
     def read(self) -> dict[Name, bytes]:
         """Read the keys, and all parts as they are stored: sealed, and not checked yet."""
         sealed = {
             (kind, number): body
             for table in ("state", "ratchets")
-            for kind, number, body in self._database.query(
+            for kind, number, body in self._context.database.query(
                 f"SELECT kind, number, body FROM {table} WHERE stream = ?",  # noqa: S608 - constants
                 (self._stream,),
             )
         }
-        self.keys = read_keys(self._database, self._stream)
+        self.keys = read_keys(self._context.database, self._stream)
         self._digests = {name: _digest(body) for name, body in sealed.items()}
         return sealed
+
+    def widen(self, names: Sequence[str]) -> None:
+        """Declare more keys, which begin at zero."""
+        self.keys = (*self.keys, *names)
+        if isinstance(self.machine, FigureMaker):
+            self.machine.width += len(names)
+        else:
+            widen(self.machine, len(names))
 
     def _parts(self, status: Status) -> Parts:
         rows = {name: _numbers(body) for name, body in self._bodies.items()}
@@ -115,10 +132,8 @@ class StoredState:
             tails=[rows[TAIL, number] for number in numbers[TAIL]],
         )
 
-    def _maker(
-        self, mechanism: Blocks, status: Status, source: NoiseSource | None, *, lost: bool
-    ) -> FigureMaker:
-        blocks = {}
+    def _maker(self, mechanism: Blocks, status: Status, *, lost: bool) -> FigureMaker:
+        blocks, source = {}, self._context.noise
         for kind, level in sorted(self._bodies):
             if kind == OPEN:
                 start, end, void, *_ = body = _numbers(self._bodies[kind, level])
@@ -151,25 +166,25 @@ class StoredState:
         parts = [name for name in sorted(self._digests) if _TABLES[name[0]] == "ratchets"]
         return self._whole("", parts) if parts else b""
 
-    def changes(self, machine: Machine) -> Changes:
+    def changes(self) -> Changes:
         """What changed since the last time. It must be written (:func:`write_state`) with the new
         :meth:`digest`.
 
         What counts may have changed is always written: a write only when it changes would reveal
         whether events occurred, even under a seal.
         """
-        there, written = set(), []
-        for name, row in self._parts_of(machine):
+        there, changes = set(), Changes()
+        for name, row in self._parts_of(self.machine):
             there.add(name)
             if row is not None:
-                body = self._seal.close(row, self._about(*name))
-                self._digests[name] = _digest(body)
-                written.append((self._stream, *name, body))
-        gone = [name for name in self._digests if name not in there]
-        for name in gone:
+                table = _TABLES[name[0]]
+                changes.written[table].append(self._rows.sealed(table, *name, row))
+                self._digests[name] = _digest(changes.written[table][-1][-1])
+        for name in [name for name in self._digests if name not in there]:
+            changes.gone[_TABLES[name[0]]].append((self._stream, *name))
             del self._digests[name]
             self._bodies.pop(name, None)
-        return Changes(written, [(self._stream, *name) for name in gone])
+        return changes
 
     def _parts_of(self, machine: Machine) -> Iterator[tuple[Name, bytes | None]]:
         """The name of every part, with its bytes if it must be written."""
@@ -202,15 +217,16 @@ class StoredState:
                 self._bodies[name] = state
             self._written[level] = head, block.noise
 
-    def save(self, machine: Machine) -> None:
-        """Write what changed; see :meth:`changes`."""
-        write_state(self._database, [self.changes(machine)])
+    def save(self) -> Status:
+        """Write what changed (:meth:`changes`), and return the signed status of the stream."""
+        write_state(self._context.database, [self.changes()])
+        return self.sign()
 
-    def sign(self, name: str) -> Status:
+    def sign(self) -> Status:
         """Write the digest of the stream's status, of ``keys`` and of the parts, as they are now,
         and return the status."""
-        status = self.signed(read_status(self._database, name))
-        self._database.change(
+        status = self.signed(read_status(self._context.database, self._name))
+        self._context.database.change(
             "UPDATE streams SET digest = ?, ahead = ? WHERE id = ?",
             (status.digest, status.ahead, status.id),
         )
@@ -241,9 +257,6 @@ class StoredState:
             whole.update(f"/{kind}/{number}/".encode() + self._digests[kind, number])
         return whole.digest()
 
-    def _about(self, kind: int, number: int) -> str:
-        return f"{self._uid}/state/{kind}/{number}"
-
 
 def lacks_noise(maker: FigureMaker) -> bool:
     """Whether a tied block is open that has neither its noise nor is void."""
@@ -256,17 +269,9 @@ def lacks_noise(maker: FigureMaker) -> bool:
 def write_state(database: Database, changes: Sequence[Changes]) -> None:
     """Write the changed parts of some streams, inside a transaction."""
     for table in ("state", "ratchets"):
-        gone = [row for each in changes for row in each.gone if _TABLES[row[1]] == table]
-        written = [row for each in changes for row in each.written if _TABLES[row[1]] == table]
-        database.change_many(
-            f"DELETE FROM {table} WHERE stream = ? AND kind = ? AND number = ?",  # noqa: S608
-            gone,
-        )
-        database.change_many(
-            f"INSERT INTO {table} (stream, kind, number, body) VALUES (?, ?, ?, ?) ON CONFLICT"  # noqa: S608
-            " (stream, kind, number) DO UPDATE SET body = excluded.body",
-            written,
-        )
+        sql = f"DELETE FROM {table} WHERE stream = ? AND kind = ? AND number = ?"  # noqa: S608
+        database.change_many(sql, [row for each in changes for row in each.gone[table]])
+        insert_sealed(database, table, [row for each in changes for row in each.written[table]])
 
 
 def _bytes(numbers: NDArray[np.int64]) -> bytes:

@@ -14,7 +14,14 @@ from fadecount.errors import ParameterError, StoreError, bad_parameter
 from fadecount.mechanisms import Mechanism, PlannedUnit
 from fadecount.noise import unpredictable
 from fadecount.streams.audit_log import Act, AuditLog
-from fadecount.streams.database import FORMAT, STREAM_TABLES, placeholders, require_format
+from fadecount.streams.database import (
+    FORMAT,
+    STREAM_TABLES,
+    Context,
+    Database,
+    placeholders,
+    require_format,
+)
 from fadecount.streams.description import ONLY_KEY, Description, checked_keys
 from fadecount.streams.discovery import HiddenKeys
 from fadecount.streams.embargo import new_machine
@@ -25,13 +32,12 @@ from fadecount.streams.fence import (
     default_folder,
     mark_of,
     recover,
-    require_outside,
 )
-from fadecount.streams.inputs import Intake, new_secret
+from fadecount.streams.inputs import OF_THE_STREAM, Intake
 from fadecount.streams.loss import Group, Member
 from fadecount.streams.reader import Reader
 from fadecount.streams.retention import NEEDS_UPKEEP, NEVER, keep_up
-from fadecount.streams.seal import Plain, Seal, reseal
+from fadecount.streams.seal import SECRET, Seal, SecretRows
 from fadecount.streams.sqlite import SQLiteDatabase
 from fadecount.streams.state import StoredState
 from fadecount.streams.status import (
@@ -42,7 +48,7 @@ from fadecount.streams.status import (
     stream_names,
     write_keys,
 )
-from fadecount.streams.stream import Context, Stream
+from fadecount.streams.stream import Stream
 from fadecount.streams.ticks import Ticks
 from fadecount.streams.unit import ONE_EVENT, Unit
 
@@ -53,10 +59,25 @@ class Store:
     """Named streams, each with its state, its accepted inputs and its releases. One process writes
     to a stream."""
 
-    def __init__(self, context: Context, *, lock_wait_seconds: float = 0.0) -> None:
-        self._context, self._database = context, context.database
-        self._wait = lock_wait_seconds
+    def __init__(
+        self,
+        database: Database,
+        *,
+        audit_log: AuditLog,
+        fence: Fence | None = None,
+        seal: Seal | None = None,
+        lock_wait_seconds: float = 0.0,
+    ) -> None:
+        """The fence is by default in the user's state folder."""
+        self._database, self._wait = database, lock_wait_seconds
+        self._context = Context(
+            database=database,
+            seal=seal or Seal(),
+            fence=fence or FileFence(),
+            audit_log=audit_log,
+        )
         try:
+            self._context.fence.require_outside(database)
             self._uid = self._check_about()
         except BaseException:
             self.close()
@@ -144,16 +165,12 @@ class Store:
         self, description: Description, names: Sequence[str], start_tick: int, retain: int | None
     ) -> None:
         context, database, name = self._context, self._database, description.name
-        for table, bound, remedy in (
-            ("streams", "new in this store", "open the stream that exists, or choose another name"),
-            (
-                "deleted",
-                "never used in this store",
-                "what was released under it cannot be taken back; choose another name",
-            ),
-        ):
-            if database.query(f"SELECT 1 FROM {table} WHERE name = ?", (name,)):  # noqa: S608
-                raise bad_parameter("stream name", name, bound, remedy)
+        if name in self.names():
+            remedy = "open the stream that exists, or choose another name"
+            raise bad_parameter("stream name", name, "new in this store", remedy)
+        if database.query("SELECT 1 FROM deleted WHERE name = ?", (name,)):
+            remedy = "what was released under it cannot be taken back; choose another name"
+            raise bad_parameter("stream name", name, "never used in this store", remedy)
         claim(context, self._uid, name)
         uid = f"{self._uid}-{unpredictable(8).hex()}"
         row = {
@@ -167,7 +184,6 @@ class Store:
             "width": len(names),
             "commit_id": unpredictable(16).hex(),
             "forks": "[]",
-            "secret": new_secret(context.seal, uid),
             "digest": b"",
             "ahead": b"",
             "voids": "[]",
@@ -182,10 +198,14 @@ class Store:
         status = read_status(database, name)
         if names:
             write_keys(database, status.id, 0, names)
-        state = StoredState(database, context.seal, status)
-        state.save(new_machine(description.mechanism, len(names)))
-        state.keys = tuple(names)
-        state.sign(name)
+        secrets = [OF_THE_STREAM]
+        if description.unit.per != "tick":
+            secrets.append(description.block_of(start_tick))
+        rows = SecretRows(context, uid, status.id)
+        rows.put("secrets", *((block, unpredictable(32)) for block in secrets))
+        state = StoredState(context, status)
+        state.machine, state.keys = new_machine(description.mechanism, len(names)), tuple(names)
+        state.save()
         group = {} if description.group is None else {"group": description.group.name}
         context.audit_log.record(Act.STREAM_CREATED, name, keys=len(names), **group)
         # before the commit: a stream without a mark has lost it
@@ -301,8 +321,7 @@ class Store:
     def intake(self, name: str) -> Intake:
         """Accepts events for a stream without closing its ticks; with PostgreSQL, beside the
         process that closes them."""
-        status, context = read_status(self._database, name), self._context
-        return Intake(self._database, context.seal, status, context.checkpoint)
+        return Intake(self._context, read_status(self._database, name))
 
     def reader(self) -> Reader:
         """The published releases, over the store's own connection."""
@@ -362,11 +381,16 @@ class Store:
         locks = [status.uid for status in statuses]
         with database.locked(locks, self._wait), database.transaction():
             for status in statuses:
-                state = StoredState(database, context.seal, status)
-                state.load(status, None)  # refuses one that is damaged
-                reseal(database, context.seal, seal, status.uid, status.id)
+                StoredState(context, status).load(status)  # refuses one that is damaged
+                old, new = (
+                    SecretRows(each, status.uid, status.id)
+                    for each in (context, replace(context, seal=seal))
+                )
+                for table in SECRET:
+                    new.put(table, *old.take(table))
+                state = StoredState(context, status)
                 state.read()
-                state.sign(status.description.name)
+                state.sign()
             database.change("UPDATE about SET value = ? WHERE name = 'seal'", (seal.fingerprint,))
             self.audit_log.record(
                 Act.SEAL_ROTATED, "store", sealed="yes" if seal.fingerprint else "no"
@@ -399,24 +423,14 @@ def check_retention(description: Description, seconds: int | None) -> None:
 
 
 class SQLiteStore(Store):
-    """A store in one SQLite file (the default). See
-    :class:`~fadecount.streams.sqlite.SQLiteDatabase` for what it guarantees.
-
-    The fence is in a folder outside the store's own; ``None`` means the user's state folder.
-    """
+    """A store in one SQLite file (the default), beside its audit log. See
+    :class:`~fadecount.streams.sqlite.SQLiteDatabase` for what it guarantees."""
 
     def __init__(
         self, path: str | Path, *, fence: Fence | None = None, seal: Seal | None = None
     ) -> None:
-        fence = fence or FileFence()
-        require_outside(path, fence)
-        context = Context(
-            database=SQLiteDatabase(path, writes=True),
-            seal=seal or Plain(),
-            fence=fence,
-            audit_log=AuditLog(Path(path).resolve().parent),
-        )
-        super().__init__(context)
+        log = AuditLog(Path(path).resolve().parent)
+        super().__init__(SQLiteDatabase(path, writes=True), audit_log=log, fence=fence, seal=seal)
 
 
 class PostgresStore(Store):
@@ -437,16 +451,10 @@ class PostgresStore(Store):
     ) -> None:
         from fadecount.streams.postgres import PostgresDatabase
 
-        database, fence = PostgresDatabase(url, writes=True), fence or FileFence()
-        try:
-            require_outside(database, fence)
-        except BaseException:
-            database.close()
-            raise
-        context = Context(
-            database=database,
-            seal=seal or Plain(),
-            fence=fence,
+        super().__init__(
+            PostgresDatabase(url, writes=True),
             audit_log=audit_log or AuditLog(default_folder()),
+            fence=fence,
+            seal=seal,
+            lock_wait_seconds=lock_wait_seconds,
         )
-        super().__init__(context, lock_wait_seconds=lock_wait_seconds)

@@ -12,18 +12,16 @@ from dataclasses import dataclass, field, replace
 import numpy as np
 from numpy.typing import NDArray
 
-from fadecount.counters.counter import widen
 from fadecount.counters.figures import FigureMaker
 from fadecount.counters.inputs import add_up
 from fadecount.errors import AlreadyReleasedError, ClockError, FenceError, InputError, StoreError
-from fadecount.noise import NoiseSource, unpredictable
-from fadecount.streams.audit_log import Act, AuditLog
-from fadecount.streams.database import Checkpoints, Database
+from fadecount.noise import unpredictable
+from fadecount.streams.audit_log import Act
+from fadecount.streams.database import Context
 from fadecount.streams.description import checked_keys
 from fadecount.streams.discovery import Counts
 from fadecount.streams.embargo import (
     Dated,
-    Machine,
     add_counts,
     count_ticks,
     drawn,
@@ -32,10 +30,9 @@ from fadecount.streams.embargo import (
     take_hidden,
     take_public,
 )
-from fadecount.streams.fence import Fence, publish, recover
+from fadecount.streams.fence import publish, recover
 from fadecount.streams.figures import CELLS, Closed, FigureRows, write_figures
 from fadecount.streams.inputs import Intake, Noted, noted_as, take_inputs
-from fadecount.streams.seal import Seal
 from fadecount.streams.state import StoredState, lacks_noise, write_state
 from fadecount.streams.status import Status, lock_streams, write_keys, write_statuses
 from fadecount.streams.ticks import ClockState, read_clock
@@ -51,19 +48,6 @@ ROWS_AT_ONCE = 1000
 """Batch ids, or persons of closed ticks, that are dropped in one transaction."""
 
 
-@dataclass(slots=True, kw_only=True)
-class Context:
-    """What a store and its streams share. Without a noise source, noise is drawn from the system's
-    entropy."""
-
-    database: Database
-    seal: Seal
-    fence: Fence
-    audit_log: AuditLog
-    noise: NoiseSource | None = None
-    checkpoint: Checkpoints = field(default_factory=Checkpoints)
-
-
 class Stream(Intake):
     """One stream, open for writing by this process alone: an intake that also closes ticks.
 
@@ -77,9 +61,9 @@ class Stream(Intake):
         self._context, self._name = context, name
         self._status: Status
         self._guard = threading.RLock()
-        self._loaded: tuple[Machine, StoredState] | None = None
+        self._loaded: StoredState | None = None
         self._load()
-        super().__init__(context.database, context.seal, self._status, context.checkpoint)
+        super().__init__(context, self._status)
 
     @property
     def status(self) -> Status:
@@ -93,7 +77,7 @@ class Stream(Intake):
     def keys(self) -> tuple[str, ...]:
         """The declared keys, in order."""
         with self._guard:
-            return (self._loaded or self._load())[1].keys
+            return (self._loaded or self._load()).keys
 
     @property
     def open_tick(self) -> int:
@@ -104,29 +88,26 @@ class Stream(Intake):
         """Declare more keys, all or none of them. They begin at zero, with noise of the same law as
         the others; in a stream of blocks with the next block of each level. What was hidden of them
         in the open day is destroyed: no event counts both ways."""
-        context, database = self._context, self._context.database
-        with self._changing() as (machine, state):
+        context, database = self._context, self._database
+        with self._changing() as state:
+            status, described, known = self._status, self.description, len(state.keys)
             new = checked_keys(names, frozenset(state.keys))
-            status, known, keys = self._status, len(state.keys), (*state.keys, *new)
-            name = status.description.name
             with database.transaction():
                 self._check_unchanged(status)
                 write_keys(database, status.id, known, new, status.steps)
-                if status.description.hidden is not None:
-                    self._join_hidden(status.description.block_of(status.last_tick + 1), new)
-                if isinstance(machine, FigureMaker):
-                    machine.width += len(new)
-                else:
-                    widen(machine, len(new))
-                state.save(machine)
-                state.keys = keys
+                if described.hidden is not None:
+                    self._join_hidden(described.block_of(status.last_tick + 1), new)
+                state.widen(new)
+                width = len(state.keys)
                 sql = "UPDATE streams SET width = ? WHERE id = ?"
-                database.change(sql, (len(keys), status.id))
-                status = state.sign(name)
+                database.change(sql, (width, status.id))
+                status = state.save()
                 context.checkpoint("declare written")
-                context.audit_log.record(Act.KEYS_DECLARED, name, new_keys=len(new), keys=len(keys))
-            self._loaded, self._status = (machine, state), status
-            self.positions = {key: at for at, key in enumerate(keys)}
+                context.audit_log.record(
+                    Act.KEYS_DECLARED, described.name, new_keys=len(new), keys=width
+                )
+            self._status = status
+            self.positions = {key: at for at, key in enumerate(state.keys)}
 
     def close_through(self, tick: int) -> list[Closed]:
         """Close the open tick and every later one up to ``tick``, and return their releases."""
@@ -266,38 +247,35 @@ class Stream(Intake):
             raise _changed(status)
 
     @contextmanager
-    def _changing(self) -> Iterator[tuple[Machine, StoredState]]:
-        """Yields the counter for a change that is stored; if that fails, the state in memory is
+    def _changing(self) -> Iterator[StoredState]:
+        """Yields the state for a change that is stored; if that fails, the state in memory is
         dropped."""
         with self._guard:
-            machine, state = self._loaded or self._load()
+            state = self._loaded or self._load()
             self._loaded = None
-            yield machine, state
-            if self._loaded is None:
-                self._loaded = machine, state
+            yield state
+            self._loaded = state
 
-    def _load(self) -> tuple[Machine, StoredState]:
+    def _load(self) -> StoredState:
         context = self._context
-        self._status = status = recover(context, self._name)
-        state = StoredState(context.database, context.seal, status)
-        machine = state.load(status, context.noise)
-        if isinstance(machine, FigureMaker) and lacks_noise(machine):
-            self._status = self._void(machine, state)
-        self._loaded = machine, state
-        return machine, state
+        self._status = recover(context, self._name)
+        state = StoredState(context, self._status).load(self._status)
+        if isinstance(state.machine, FigureMaker) and lacks_noise(state.machine):
+            self._status = self._void(state.machine, state)
+        self._loaded = state
+        return state
 
     def _void(self, maker: FigureMaker, state: StoredState) -> Status:
         """Give up the open tied blocks: the noise that was drawn ahead for them is lost."""
-        context, status = self._context, self._status
-        with context.database.transaction():
+        database, status = self._context.database, self._status
+        with database.transaction():
             self._check_unchanged(status)
             new = dict.fromkeys(maker.destroy_noise_ahead(), status.steps)
             voids = [(*void, step) for void, step in (new | dict(status.voids)).items()]
-            context.database.change(
+            database.change(
                 "UPDATE streams SET voids = ? WHERE id = ?", (json.dumps(voids), status.id)
             )
-            state.save(maker)
-            return state.sign(self._name)
+            return state.save()
 
 
 def _moved_on(status: Status) -> AlreadyReleasedError:
@@ -342,40 +320,103 @@ class _Closing:
     hidden: Counts = field(default_factory=dict)
     noted: int | None = None
 
+    @property
+    def blocks(self) -> tuple[int, int]:
+        """The tick or day of a person's caps in which the first tick is, and the one that is open
+        afterwards."""
+        block_of = self.stream.description.block_of
+        return block_of(self.first), block_of(self.first + len(self.rows))
+
+    def check_persons(self) -> None:
+        """Refuse counts of persons of whom more was accepted since; note the persons of a day that
+        stays open, and replace the keys of days that end."""
+        stream, (first, end) = self.stream, self.blocks
+        if self.noted is not None and self.noted != stream.persons_noted:
+            raise InputError(
+                "source must be alone while it feeds this tick, but other events of persons"
+                " arrived; run it again"
+            )
+        if stream.description.unit.per != "tick" and first != end:
+            # what was noted under them is about nobody
+            sql = "DELETE FROM secrets WHERE stream = ? AND block < ?"
+            stream._database.change(sql, (stream._id, end))
+            stream._rows.put("secrets", (end, unpredictable(32)))
+        elif self.persons:
+            stream.note_persons(end, self.persons)
+
+    def figures(
+        self, context: Context, state: StoredState, after: Status, accepted: NDArray[np.int64]
+    ) -> tuple[FigureRows, ...]:
+        """Count the ticks. Returns the figures that become public with them: of blocks that end
+        now, of hidden keys, and from the embargo. Those that are not public yet are stored under
+        embargo."""
+        rows, end, counts = self.stream._rows, after.last_tick + 1, accepted[np.newaxis]
+        add_up(counts, slice(1), self.rows[:1])
+        if len(self.rows) > 1:
+            counts = np.concatenate([counts, self.rows[1:]])
+        made = self._key_figures(context, after.first_tick)
+        ticks = after.description.ticks
+        made += count_ticks(state.machine, counts, self.first, ticks, after.calendar)
+        due = state.next_public is not None and state.next_public <= end
+        taken = take_public(rows, end) if due else []
+        later = [each for each in made if each[0] > end]
+        hold_back(rows, later)
+        if due or later:
+            state.next_public = next_public_tick(context.database, after.id)
+        return (*taken, *(rows for tick, rows in made if tick <= end))
+
+    def _key_figures(self, context: Context, first_tick: int) -> list[Dated]:
+        """The figures of hidden keys of the days that end with these ticks, each with the end of
+        the tick with which it becomes public. The keys of a day that stays open are stored."""
+        description = self.stream.description
+        if description.hidden is None:
+            return []
+        first, end = self.blocks
+        if first == end:
+            if self.hidden:
+                self.stream.store_hidden(end, self.hidden)
+            return []
+        taken = take_hidden(self.stream._rows, end)
+        add_counts(taken.setdefault(first, {}), self.hidden.items())
+        figures = []
+        for day in range(first, end):
+            figures += drawn(description, first_tick, day, taken.get(day, {}), context.noise)
+        context.checkpoint("keys drawn")
+        return figures
+
 
 def _close_together(closings: Sequence[_Closing]) -> list[Closed | FenceError]:
     """The transaction of a tick, for some streams of one store: draw, store, commit; then move the
     fence; then publish."""
     context = closings[0].stream._context
-    results: list[Closed | FenceError] = []
     with ExitStack() as changes:
-        loaded = [changes.enter_context(each.stream._changing()) for each in closings]
+        states = [changes.enter_context(each.stream._changing()) for each in closings]
         before = [each.stream._status for each in closings]
         context.checkpoint("before close")
         with context.database.transaction():
-            after, closed = _draw_and_store(context, closings, before, loaded)
+            after, closed = _draw_and_store(context, closings, before, states)
             context.checkpoint("before commit")
         context.checkpoint("committed")
         committed = [(new, old.commit_id) for new, old in zip(after, before, strict=True)]
         outcomes = publish(context, committed)
-        for each, released, outcome in zip(closings, closed, outcomes, strict=True):
-            if isinstance(outcome, FenceError):
-                results.append(outcome)
-            else:
+        for each, outcome in zip(closings, outcomes, strict=True):
+            if not isinstance(outcome, FenceError):
                 each.stream._status = outcome
-                results.append(released)
-    for each, result in zip(closings, results, strict=True):
-        if isinstance(result, FenceError):
+    for each, outcome in zip(closings, outcomes, strict=True):
+        if isinstance(outcome, FenceError):
             each.stream._loaded = None
     context.database.scrub()
-    return results
+    return [
+        outcome if isinstance(outcome, FenceError) else released
+        for released, outcome in zip(closed, outcomes, strict=True)
+    ]
 
 
 def _draw_and_store(
     context: Context,
     closings: Sequence[_Closing],
     before: Sequence[Status],
-    loaded: Sequence[tuple[Machine, StoredState]],
+    states: Sequence[StoredState],
 ) -> tuple[list[Status], list[Closed]]:
     """Inside a transaction: take the inputs, draw noise, write state, figures and status.
 
@@ -386,92 +427,22 @@ def _draw_and_store(
     after = [each.stream._after(each.first, len(each.rows)) for each in closings]
     lock_streams(database, [status.id for status in before])
     for each in closings:
-        _check_persons(database, each)
-    taken = take_inputs(database, context.seal, before)
+        each.check_persons()
+    accepted = take_inputs(context, before)
     checkpoint("inputs taken")
-    closed, changes, figures = [], [], []
-    for each, status, (machine, state) in zip(closings, after, loaded, strict=True):
-        first, counts = each.first, taken[status.id][np.newaxis]
-        add_up(counts, slice(1), each.rows[:1])
-        if len(each.rows) > 1:
-            counts = np.concatenate([counts, each.rows[1:]])
-        public = _figures(context, each, machine, state, status, counts)
-        figures += [(status.id, rows) for rows in public]
-        closed.append(Closed(first_tick=first, last_tick=status.last_tick, figures=public))
+    closed = []
+    for each, status, state in zip(closings, after, states, strict=True):
+        public = each.figures(context, state, status, accepted[status.id])
+        closed.append(Closed(first_tick=each.first, last_tick=status.last_tick, figures=public))
         checkpoint("noise drawn")
-    for at, (machine, state) in enumerate(loaded):
-        changes.append(state.changes(machine))
-        after[at] = state.signed(after[at])
-    write_state(database, changes)
+    write_state(database, [state.changes() for state in states])
+    after = [state.signed(status) for state, status in zip(states, after, strict=True)]
     checkpoint("state written")
     if write_statuses(database, zip(before, after, strict=True)) != len(closings):
         raise _changed(before[0])
-    write_figures(database, figures)
-    checkpoint("figures written")
+    figures = zip(after, closed, strict=True)
+    write_figures(database, [(of.id, rows) for of, each in figures for rows in each.figures])
     return after, closed
-
-
-def _check_persons(database: Database, closing: _Closing) -> None:
-    """Refuse counts of persons of whom more was accepted since; note the persons of a day that
-    stays open, and destroy the keys of days that end."""
-    stream, described = closing.stream, closing.stream.description
-    first, end = (
-        described.block_of(tick) for tick in (closing.first, closing.first + len(closing.rows))
-    )
-    if closing.noted is not None and closing.noted != stream.persons_noted:
-        raise InputError(
-            "source must be alone while it feeds this tick, but other events of persons"
-            " arrived; run it again"
-        )
-    if described.unit.per != "tick" and first != end:
-        # what was noted under them is about nobody
-        sql = "DELETE FROM block_keys WHERE stream = ? AND block < ?"
-        database.change(sql, (stream._status.id, end))
-    elif closing.persons:
-        stream.note_persons(end, closing.persons)
-
-
-def _figures(
-    context: Context,
-    closing: _Closing,
-    machine: Machine,
-    state: StoredState,
-    after: Status,
-    counts: NDArray[np.int64],
-) -> tuple[FigureRows, ...]:
-    """Count the ticks. Returns the figures that become public with them: of blocks that end now, of
-    hidden keys, and from the embargo. Those that are not public yet are stored under embargo."""
-    database, end = context.database, after.last_tick + 1
-    made = _key_figures(context, closing, after)
-    made += count_ticks(machine, counts, closing.first, after.description.ticks, after.calendar)
-    due = state.next_public is not None and state.next_public <= end
-    taken = take_public(database, context.seal, after, end) if due else []
-    later = [each for each in made if each[0] > end]
-    hold_back(database, context.seal, after, later)
-    if due or later:
-        state.next_public = next_public_tick(database, after.id)
-    return (*taken, *(rows for tick, rows in made if tick <= end))
-
-
-def _key_figures(context: Context, closing: _Closing, after: Status) -> list[Dated]:
-    """The figures of hidden keys of the days that end with some ticks, each with the end of the
-    tick with which it becomes public. The keys of a day that stays open are stored."""
-    description = after.description
-    if description.hidden is None:
-        return []
-    first, end = (description.block_of(tick) for tick in (closing.first, after.last_tick + 1))
-    if first == end:
-        if closing.hidden:
-            closing.stream.store_hidden(end, closing.hidden)
-        return []
-    taken = take_hidden(context.database, context.seal, after.uid, after.id, end)
-    add_counts(taken.setdefault(first, {}), closing.hidden.items())
-    figures = []
-    for day in range(first, end):
-        persons = taken.get(day, {})
-        figures += drawn(description, after.first_tick, day, persons, context.noise)
-    context.checkpoint("keys drawn")
-    return figures
 
 
 def _check_inputs(inputs: NDArray[np.int64], width: int) -> None:

@@ -68,37 +68,23 @@ class Unit:
             raise bad_parameter(
                 "unit", self.of, "event or person", "it is what every loss is stated for"
             )
-        remedy = "it is the largest amount of one event; noise grows in proportion"
-        require_integer(
-            "amount of the unit", self.amount, minimum=1, maximum=LARGEST_SENSITIVITY, remedy=remedy
-        )
-        remedy = "it is how many events of one person count in a tick; noise grows in proportion"
-        require_integer(
-            "events of the unit", self.events, minimum=1, maximum=LARGEST_EVENTS, remedy=remedy
-        )
-        remedy = "it is under how many keys one person counts in a tick; noise grows with it"
-        require_integer(
-            "keys of the unit", self.keys, minimum=1, maximum=LARGEST_KEYS, remedy=remedy
-        )
-        if self.per != "tick" and (
-            not isinstance(self.per, str) or BlockLength.named(self.per) is None
+        for name, largest, meaning in (
+            ("amount", LARGEST_SENSITIVITY, "the largest amount of one event"),
+            ("events", LARGEST_EVENTS, "how many events of one person count in a tick"),
+            ("keys", LARGEST_KEYS, "under how many keys one person counts in a tick"),
         ):
-            bound, remedy = (
-                "tick, or a length such as 1h, 1d or 1mo",
-                "a person's cap holds so long",
-            )
-            raise bad_parameter("per of the unit", self.per, bound, remedy)
+            value, what = getattr(self, name), f"{name} of the unit"
+            remedy = f"it is {meaning}; noise grows with it"
+            require_integer(what, value, minimum=1, maximum=largest, remedy=remedy)
+            if self.of == "event" and name != "amount" and value != 1:
+                bound = "1 where the unit is one event"
+                raise bad_parameter(what, value, bound, "say of='person' to cap persons")
         if self.per != "tick" and self.of == "event":
             bound = "tick where the unit is one event"
             raise bad_parameter("per of the unit", self.per, bound, "say of='person'")
-        for name in ("events", "keys"):
-            if self.of == "event" and getattr(self, name) != 1:
-                raise bad_parameter(
-                    f"{name} of the unit",
-                    getattr(self, name),
-                    "1 where the unit is one event",
-                    "say of='person' to cap persons",
-                )
+        if not isinstance(self.per, str) or (self.per != "tick" and self.length is None):
+            bound = "tick, or a length such as 1h, 1d or 1mo"
+            raise bad_parameter("per of the unit", self.per, bound, "a person's cap holds so long")
         if self.sensitivity > LARGEST_SENSITIVITY:
             name = "amount times events times keys of the unit"
             raise bad_parameter(name, self.sensitivity, "at most 2**51", "choose smaller ones")
