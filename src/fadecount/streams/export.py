@@ -224,6 +224,7 @@ def published_tables(
     until: int | None = None,
     as_of: int | None = None,
     news_since: int | None = None,
+    whole: bool = False,
 ) -> Iterator[Table]:
     """What a stream has published, as tables with the columns start, end, key, value, low, high,
     status, partial and published; at least one.
@@ -237,7 +238,7 @@ def published_tables(
     keys, per, hidden = published.keys, per or published.default_per, published.description.hidden
     query = {"since": since, "until": until, "as_of": as_of, "news_since": news_since}
     if per != TOTAL:
-        yield _with_appeared(published.figures(per, **query).table(keys), hidden)
+        yield _with_appeared(published.figures(per, whole=whole, **query).table(keys), hidden)
         if hidden is not None and per == hidden.discovery.per:
             yield published.discovered(**query)
         return
@@ -245,17 +246,6 @@ def published_tables(
     since = since if news_since is None else news_since
     for piece in published.running(since=since, until=until, as_of=as_of):
         yield _with_appeared(piece.table(keys), hidden)
-
-
-def news_tables(published: Published, first: int, last: int, *, per: str) -> Iterator[Table]:
-    """What the ticks from ``first`` to ``last`` published, each figure at the stage that came out
-    then, as tables."""
-    hidden = published.description.hidden
-    if hidden is None or per == TOTAL or per in published.description.levels:
-        for figures in published.published_with(first, last, per=per):
-            yield _with_appeared(figures.table(published.keys), hidden)
-    if hidden is not None and per == hidden.discovery.per:
-        yield published.discovered(as_of=last + 1, news_since=first)
 
 
 def published_frame(published: Published, *, per: str | None = None) -> Any:
