@@ -32,7 +32,7 @@ from fadecount.sources.rows import (
     texts_of,
     without_ending,
 )
-from fadecount.sources.tally import Rows
+from fadecount.sources.tally import Rows, joined, rows_of
 from fadecount.sources.times import (
     NO_TIME,
     Numbers,
@@ -43,18 +43,14 @@ from fadecount.sources.times import (
 
 ROWS_PER_BLOCK = 500_000
 _uses = count()
-REASON, LINE = "\nreason", "\nline"
-"""Columns beside those of the input, under names that no header can have: why a row has no texts,
-and its place in a block."""
 
 
 def csv_rows(path: Path, options: SourceOptions) -> Iterator[Rows]:
     """The rows of a CSV file: polars reads its regular lines, the plain parser each other line by
     itself."""
-    numbers = Columns(options)
-    schema = {**dict.fromkeys(options.columns, pl.String()), REASON: pl.Int64()}
+    numbers, rules, longest = Columns(options), Rules(options), options.max_line_bytes
     with path.open("rb") as stream:
-        _, header = next(numbered_lines(stream, options.max_line_bytes), (0, None))
+        _, header = next(numbered_lines(stream, longest), (0, None))
         if header is None:
             return
         parser = CsvRows(header, options, path.name)
@@ -64,38 +60,25 @@ def csv_rows(path: Path, options: SourceOptions) -> Iterator[Rows]:
             pl.col(f"field{place}").alias(name)
             for name, place in zip(options.columns, parser.places, strict=True)
         ]
-        none = pl.lit(None, dtype=pl.Int64).alias(REASON)
-        for block in line_blocks(stream, options.max_line_bytes):
-            regular = regular_lines(block, parser.width, options.separator, options.max_line_bytes)
-            plain = regular.all()
-            lines = [] if plain else block.split(b"\n")
-            fast = block if plain else b"".join(line + b"\n" for line in compress(lines, regular))
-            frame = pl.DataFrame(schema=schema)
+        for block in line_blocks(stream, longest):
+            regular = regular_lines(block, parser.width, options.separator, longest)
+            lines = [] if regular.all() else block.split(b"\n")
+            fast = b"".join(line + b"\n" for line in compress(lines, regular)) if lines else block
             # behind a header of ours: polars would unpack bytes that begin like a compressed file
-            if fast:
-                scan = pl.scan_csv(head + fast, separator=options.separator, schema=names)
-                frame = scan.select(*texts, none).collect()
-            if frame.height != np.count_nonzero(regular):
+            scan = pl.scan_csv(head + fast, separator=options.separator, schema=names)
+            rows = numbers.rows(scan.select(*texts).collect())
+            if len(rows.times) != np.count_nonzero(regular):
                 raise InputError(
                     f"{path.name}: polars read other lines than there are; read it without polars"
                 )
-            if not plain:
-                others = [
-                    (at, *_cells(without_ending(lines[at]), parser, options))
-                    for at in np.flatnonzero(~regular)
-                    if without_ending(lines[at])
-                ]
-                odd = pl.DataFrame(others, schema={LINE: pl.Int64(), **schema}, orient="row")
-                frame = frame.with_columns(pl.Series(LINE, np.flatnonzero(regular)))
-                frame = pl.concat([frame, odd], how="diagonal").sort(LINE).drop(LINE)
-            yield numbers.rows(frame)
-
-
-def _cells(line: bytes, parser: CsvRows, options: SourceOptions) -> tuple[str | int | None, ...]:
-    texts = texts_of(line if len(line) <= options.max_line_bytes else Reason.OVERLONG, parser)
-    if isinstance(texts, Reason):
-        return (*(None for _ in options.columns), int(texts))
-    return (*texts, None)
+            others = [at for at in np.flatnonzero(~regular) if without_ending(lines[at])]
+            if others:
+                cut = (without_ending(lines[at]) for at in others)
+                odd = (line if len(line) <= longest else Reason.OVERLONG for line in cut)
+                events = [rules.event(texts_of(line, parser)) for line in odd]
+                order = np.argsort(np.concatenate([np.flatnonzero(regular), others]))
+                rows = joined([rows, rows_of(events, options)]).at(order)
+            yield rows
 
 
 def parquet_rows(path: Path, options: SourceOptions) -> Iterator[Rows]:
@@ -242,9 +225,6 @@ class Columns:
         assert options.time is not None
         keys = np.zeros(frame.height, dtype=np.int64)
         times, amounts, texts = self._seconds(frame[options.time]), keys + 1, None
-        if REASON in frame.columns and frame[REASON].null_count() < frame.height:
-            reasons = _numbers(frame[REASON], missing=0)
-            times = np.where(reasons > 0, NO_TIME + reasons, times)
         if options.key is not None:
             texts = _texts(frame[options.key])
             keys = _each(texts, rules.key)

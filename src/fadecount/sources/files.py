@@ -15,8 +15,6 @@ from itertools import islice
 from pathlib import Path
 from typing import TYPE_CHECKING, BinaryIO, TypeAlias, cast
 
-import numpy as np
-
 from fadecount.errors import InputError, bad_parameter, missing_extra
 from fadecount.sources.options import Format, SourceOptions
 from fadecount.sources.rows import (
@@ -28,8 +26,7 @@ from fadecount.sources.rows import (
     numbered_lines,
     row_reader,
 )
-from fadecount.sources.tally import Earlier, History, Rows, Tally
-from fadecount.sources.times import NO_TIME
+from fadecount.sources.tally import Earlier, History, Rows, Tally, rows_of
 
 if TYPE_CHECKING:
     import pandas
@@ -143,32 +140,15 @@ def events(
     """The number and the event of each line of a stream of bytes, or why it has none; ``source`` is
     its name in messages."""
     lines = numbered_lines(stream, options.max_line_bytes)
-    read_row = row_reader(kind, lines, options, source)
-    rules = Rules(options)
-    for number, line in lines:
-        texts = read_row(line)
-        yield number, texts if isinstance(texts, Reason) else rules.event(texts)
+    read_row, rules = row_reader(kind, lines, options, source), Rules(options)
+    return ((number, rules.event(read_row(line))) for number, line in lines)
 
 
 def _in_columns(
     rows: Iterator[tuple[int, Event | Reason]], options: SourceOptions
 ) -> Iterator[Rows]:
-    hidden = len(options.keys)
     while some := [event for _, event in islice(rows, ROWS_AT_ONCE)]:
-        events = [
-            event if isinstance(event, Event) else Event(NO_TIME + event, 0, 0, "-", "-")
-            for event in some
-        ]
-        seconds, keys, amounts, persons, ids = zip(*events, strict=True)
-        positions = [hidden if isinstance(key, str) else key for key in keys]
-        yield Rows(
-            np.array(seconds, dtype=np.int64),
-            np.array(positions, dtype=np.int64),
-            np.array(amounts, dtype=np.int64),
-            persons=None if options.person is None else np.array(persons, dtype=np.object_),
-            ids=None if options.unique is None else np.array(ids, dtype=np.object_),
-            texts=np.array(keys, dtype=np.object_) if options.discover else None,
-        )
+        yield rows_of(some, options)
 
 
 def first_bad_row(path: str | Path, options: SourceOptions) -> str | None:

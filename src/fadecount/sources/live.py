@@ -134,11 +134,7 @@ class LiveReading(Iterator[LiveBatch]):
                     yield self._batch()
                     second = int(arrival.now) + 1
                 self.report.rows_read += 1
-                event = (
-                    self._rules.event(arrival.texts)
-                    if isinstance(arrival.texts, list)
-                    else arrival.texts
-                )
+                event = self._rules.event(arrival.texts)
                 reason = event if isinstance(event, Reason) else self._add(event, arrival.now)
                 if reason is not None:
                     self.report.skipped[reason] += 1

@@ -283,8 +283,10 @@ class Rules:
             return -int(Reason.NEGATIVE if _NEGATIVE.fullmatch(text) else Reason.AMOUNT)
         return int(whole[1])
 
-    def event(self, texts: list[str]) -> Event | Reason:
+    def event(self, texts: Texts) -> Event | Reason:
         """The event of a row, whose texts are in the order of ``options.columns``."""
+        if isinstance(texts, Reason):
+            return texts
         at_time, at_key, at_amount, at_person, at_id = self._places
         seconds, amount, person, row_id = 0, 1, "", ""
         key: int | str = 0

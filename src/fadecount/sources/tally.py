@@ -25,7 +25,7 @@ import numpy.typing as npt
 from fadecount.noise import unpredictable
 from fadecount.sources.options import SourceOptions
 from fadecount.sources.report import SourceReport
-from fadecount.sources.rows import Reason
+from fadecount.sources.rows import Event, Reason
 from fadecount.sources.times import EARLIEST, NO_TIME
 from fadecount.streams.discovery import Counts
 from fadecount.streams.embargo import add_counts
@@ -68,6 +68,24 @@ class Rows(NamedTuple):
     def at(self, places: npt.NDArray[Any]) -> Rows:
         """Some of the rows."""
         return Rows._make(column if column is None else column[places] for column in self)
+
+
+def rows_of(events: Sequence[Event | Reason], options: SourceOptions) -> Rows:
+    """Events as columns."""
+    hidden, none = len(options.keys), (0, 0, "-", "-")
+    seconds, keys, amounts, persons, ids = zip(
+        *(each if isinstance(each, Event) else (NO_TIME + each, *none) for each in events),
+        strict=True,
+    )
+    positions = [hidden if isinstance(key, str) else key for key in keys]
+    return Rows(
+        np.array(seconds, dtype=np.int64),
+        np.array(positions, dtype=np.int64),
+        np.array(amounts, dtype=np.int64),
+        persons=None if options.person is None else np.array(persons, dtype=np.object_),
+        ids=None if options.unique is None else np.array(ids, dtype=np.object_),
+        texts=np.array(keys, dtype=np.object_) if options.discover else None,
+    )
 
 
 Counted = Callable[[Sequence[bytes], Sequence[Key] | None], Numbers]
@@ -197,7 +215,7 @@ class Tally:
         """Count the rows that wait."""
         if not self._waiting:
             return
-        rows, self._waiting = _joined(self._waiting), []
+        rows, self._waiting = joined(self._waiting), []
         options = self._options
         if self._caps is not None:
             counts = self._caps.counts(rows)
@@ -271,7 +289,7 @@ class Caps:
         rows = piece
         if (kept := self._rows) is not None:
             kept = kept._replace(persons=_apart(kept.persons), texts=_apart(kept.texts))
-            rows = _joined([kept, piece])
+            rows = joined([kept, piece])
         assert rows.persons is not None
         blocks = self._blocks_of(rows.times)
         order, begins = _persons_together(rows.persons, blocks, self._seed)
@@ -382,7 +400,7 @@ def as_list(values: Names | Numbers) -> list[Any]:
     return values.tolist() if isinstance(values, np.ndarray) else values.to_list()
 
 
-def _joined(parts: Sequence[Rows]) -> Rows:
+def joined(parts: Sequence[Rows]) -> Rows:
     """All rows as one, without chunks: to gather texts from many takes ten times as long."""
     return (
         parts[0] if len(parts) == 1 else Rows._make(map(_joined_column, zip(*parts, strict=True)))

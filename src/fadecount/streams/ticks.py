@@ -18,7 +18,7 @@ from __future__ import annotations
 
 import re
 from dataclasses import dataclass, field
-from datetime import UTC, date, datetime, timedelta
+from datetime import UTC, datetime, timedelta
 from enum import StrEnum
 from functools import lru_cache
 from typing import Any
@@ -33,8 +33,10 @@ from fadecount.errors import bad_parameter
 
 Numbers = NDArray[np.int64]
 DAY = 86400
-_QUARTER = 900
-_EPOCH, _EPOCH_TIME = date(1970, 1, 1), datetime(1970, 1, 1, tzinfo=UTC)
+QUARTER = 900
+"""The rules of every zone since 1972 change at a quarter of an hour."""
+_EPOCH, _EPOCH_TIME = datetime(1970, 1, 1), datetime(1970, 1, 1, tzinfo=UTC)
+_SECOND = timedelta(seconds=1)
 EARLIEST, LATEST = -62_000_000_000, 253_000_000_000
 """Unix seconds that have a calendar date here: the years 6 to 9987."""
 
@@ -79,7 +81,7 @@ class Ticks:
         if self._local is None:
             return int(unix_seconds // self.tick_seconds)
         local = datetime.fromtimestamp(unix_seconds, self._local).date()
-        return (local - _EPOCH).days // (self.tick_seconds // DAY)
+        return (local - _EPOCH.date()).days // (self.tick_seconds // DAY)
 
     def first_from(self, unix_seconds: float) -> int:
         """The first tick that begins at a time or later. A range of time holds the ticks that begin
@@ -96,10 +98,10 @@ class Ticks:
         """The ticks of many times (whole Unix seconds, rounded down)."""
         if self._local is None or not len(unix_seconds):
             return unix_seconds // self.tick_seconds
-        quarters, inverse = np.unique(unix_seconds // _QUARTER, return_inverse=True)
-        begins = (quarters * _QUARTER).tolist()
+        quarters, inverse = np.unique(unix_seconds // QUARTER, return_inverse=True)
+        begins = (quarters * QUARTER).tolist()
         first = np.array([self.at(each) for each in begins], dtype=np.int64)
-        last = np.array([self.at(each + _QUARTER - 1) for each in begins], dtype=np.int64)
+        last = np.array([self.at(each + QUARTER - 1) for each in begins], dtype=np.int64)
         ticks = first[inverse]
         # zones before 1972 have offsets in seconds
         for at in np.flatnonzero((first != last)[inverse]).tolist():
@@ -108,10 +110,8 @@ class Ticks:
 
     def start_seconds(self, tick: int) -> int:
         """When a tick begins, in Unix seconds."""
-        if self._local is None:
-            return tick * self.tick_seconds
-        day = _EPOCH + timedelta(days=tick * (self.tick_seconds // DAY))
-        return int(datetime(day.year, day.month, day.day, tzinfo=self._local).timestamp())
+        local = tick * self.tick_seconds
+        return local if self._local is None else local - zone_offset(self.zone, local // QUARTER)
 
     def start(self, tick: int) -> datetime:
         """When a tick begins, in UTC."""
@@ -124,11 +124,8 @@ class Ticks:
 
     def starts_of(self, ticks: NDArray[np.int64]) -> NDArray[np.int64]:
         """When ticks begin, in Unix seconds."""
-        if self._local is None:
-            return ticks * self.tick_seconds
-        distinct, inverse = np.unique(ticks, return_inverse=True)
-        seconds = [self.start_seconds(tick) for tick in distinct.tolist()]
-        return np.array(seconds, dtype=np.int64)[inverse]
+        local = ticks * self.tick_seconds
+        return local if self._local is None else from_local(local, self.zone)
 
     def shown(self, tick: int) -> str:
         """When a tick begins, as people and files write it: ISO 8601 in UTC."""
@@ -163,6 +160,25 @@ def iso_times(seconds: NDArray[np.int64], zone: str) -> list[str]:
     distinct, inverse = np.unique(seconds, return_inverse=True)
     shown = [iso_time(second, zone) for second in distinct.tolist()]
     return [shown[at] for at in inverse.tolist()]
+
+
+@lru_cache(maxsize=1 << 16)
+def zone_offset(zone: str, quarter: int) -> int:
+    """Seconds by which a zone is ahead of UTC, at a local time in quarters of an hour since 1970.
+
+    Where the clock is set back, the hour that happens twice is taken the first time; an hour that
+    is left out is taken as if the clock had not been set forward yet.
+    """
+    offset = (_EPOCH + quarter * QUARTER * _SECOND).replace(tzinfo=_zone(zone)).utcoffset()
+    assert offset is not None
+    return offset // _SECOND
+
+
+def from_local(seconds: Numbers, zone: str) -> Numbers:
+    """The Unix seconds of local times, which are given as if they were in UTC."""
+    quarters, which = np.unique(seconds // QUARTER, return_inverse=True)
+    offsets = [zone_offset(zone, quarter) for quarter in quarters.tolist()]
+    return seconds - np.array(offsets, dtype=np.int64)[which]
 
 
 @lru_cache(maxsize=64)
