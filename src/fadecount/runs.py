@@ -30,7 +30,7 @@ from numpy.typing import NDArray
 from fadecount.counters.inputs import add_up
 from fadecount.durations import UNITS
 from fadecount.errors import ClockError, InputError, ParameterError, bad_parameter
-from fadecount.mechanisms import Blocks, Discovery, Mechanism, PlannedUnit
+from fadecount.mechanisms import Discovery, Mechanism, PlannedUnit
 from fadecount.noise import unpredictable
 from fadecount.rounding import shown_loss
 from fadecount.sources import (
@@ -816,10 +816,8 @@ def _view(stream: RunStream, first: int, steps: int, figures: FiguresInMemory) -
 
 def _calendar(description: Description, first_tick: int, steps: int) -> BlockCalendar | None:
     """The blocks of a stream that begins with a tick, for so many steps."""
-    mechanism = description.mechanism
-    if not isinstance(mechanism, Blocks):
-        return None
-    return calendar_of(mechanism, description.ticks, first_tick, None).reaching(steps)
+    calendar = calendar_of(description.mechanism, description.ticks, first_tick)
+    return calendar and calendar.reaching(steps)
 
 
 def _seconds(moment: datetime, zone: str) -> float:

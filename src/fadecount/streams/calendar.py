@@ -23,7 +23,7 @@ from numpy.typing import NDArray
 
 from fadecount.durations import BlockLength
 from fadecount.errors import bad_parameter
-from fadecount.mechanisms import Blocks
+from fadecount.mechanisms import Blocks, Mechanism
 from fadecount.streams.ticks import DAY, QUARTER, Ticks, zone_offset
 
 _SAMPLE = range(96 * 18262, 96 * 23742, 96 * 182)
@@ -198,12 +198,15 @@ class BlockCalendar:
 
 @lru_cache(maxsize=1024)
 def calendar_of(
-    blocks: Blocks, ticks: Ticks, first_tick: int, midnights: Midnights | None
-) -> BlockCalendar:
-    """The calendar of a stream, with the midnights stored for it, or for a new one."""
+    mechanism: Mechanism, ticks: Ticks, first_tick: int, midnights: Midnights | None = None
+) -> BlockCalendar | None:
+    """The calendar of a stream, with the midnights stored for it, or for a new one; None for
+    running totals."""
+    if not isinstance(mechanism, Blocks):
+        return None
     if midnights is None:
-        return BlockCalendar.new(blocks, ticks, first_tick)
-    return BlockCalendar(blocks, ticks, first_tick, midnights)
+        return BlockCalendar.new(mechanism, ticks, first_tick)
+    return BlockCalendar(mechanism, ticks, first_tick, midnights)
 
 
 def block_lengths(blocks: Blocks, ticks: Ticks) -> tuple[BlockLength, ...]:

@@ -256,11 +256,9 @@ class WindowCalendar:
         last = max(first, end - 1)
         if 0 < self._seconds < DAY:
             days = np.arange(self._days.at(first), self._days.at(last) + 2)
-            midnights = self._days.starts_of(days)
-            parts = -(-np.diff(midnights) // self._seconds)
-            inside = np.arange(parts.sum()) - np.repeat(np.cumsum(parts) - parts, parts)
-            edges = np.repeat(midnights[:-1], parts) + inside * self._seconds
-            edges = np.append(edges, midnights[-1])
+            midnights = self._days.starts_of(days)[:, np.newaxis]
+            inside = np.arange(0, np.diff(midnights, axis=0).max() + self._seconds, self._seconds)
+            edges = np.unique(np.minimum(midnights[:-1] + inside, midnights[1:]))
             low, high = np.searchsorted(edges, first, side="right"), np.searchsorted(edges, end)
             return edges[low - 1 : high + 1]
         numbers = self.numbers(np.array([first, last]))
