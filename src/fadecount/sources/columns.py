@@ -22,7 +22,6 @@ import numpy.typing as npt
 import polars as pl
 
 from fadecount.errors import InputError
-from fadecount.sources.options import SourceOptions
 from fadecount.sources.rows import (
     CsvRows,
     Reason,
@@ -45,10 +44,11 @@ ROWS_PER_BLOCK = 500_000
 _uses = count()
 
 
-def csv_rows(path: Path, options: SourceOptions) -> Iterator[Rows]:
+def csv_rows(path: Path, rules: Rules) -> Iterator[Rows]:
     """The rows of a CSV file: polars reads its regular lines, the plain parser each other line by
     itself."""
-    numbers, rules, longest = Columns(options), Rules(options), options.max_line_bytes
+    options, numbers = rules.options, Columns(rules)
+    longest = options.max_line_bytes
     with path.open("rb") as stream:
         _, header = next(numbered_lines(stream, longest), (0, None))
         if header is None:
@@ -77,13 +77,13 @@ def csv_rows(path: Path, options: SourceOptions) -> Iterator[Rows]:
                 odd = (line if len(line) <= longest else Reason.OVERLONG for line in cut)
                 events = [rules.event(texts_of(line, parser)) for line in odd]
                 order = np.argsort(np.concatenate([np.flatnonzero(regular), others]))
-                rows = joined([rows, rows_of(events, options)]).at(order)
+                rows = joined([rows, rows_of(events, rules)]).at(order)
             yield rows
 
 
-def parquet_rows(path: Path, options: SourceOptions) -> Iterator[Rows]:
+def parquet_rows(path: Path, rules: Rules) -> Iterator[Rows]:
     """The rows of a Parquet file."""
-    numbers = Columns(options)
+    options, numbers = rules.options, Columns(rules)
     try:
         rows = pl.scan_parquet(path, glob=False)
         names = rows.collect_schema().names()
@@ -106,10 +106,10 @@ def parquet_rows(path: Path, options: SourceOptions) -> Iterator[Rows]:
         raise InputError(f"{path.name} is damaged: its columns cannot be read; write it again")
 
 
-def frame_rows(frame: Any, options: SourceOptions) -> Iterator[Rows]:
+def frame_rows(frame: Any, rules: Rules) -> Iterator[Rows]:
     """The rows of a data frame of polars or pandas, from its columns as they are: no text in
     between, except for pandas' columns of objects."""
-    numbers = Columns(options)
+    options, numbers = rules.options, Columns(rules)
     if not isinstance(frame, pl.DataFrame):
         frame = pl.DataFrame({column: _from_pandas(frame[column]) for column in options.columns})
     for block in frame.select(options.columns).iter_slices(ROWS_PER_BLOCK):
@@ -215,19 +215,18 @@ _WITHIN_HOUR = pl.Enum([f":{at // 60:02}:{at % 60:02}" for at in range(3600)])
 class Columns:
     """What the columns of a frame mean, as numbers."""
 
-    def __init__(self, options: SourceOptions) -> None:
-        self._options, self._rules = options, Rules(options)
-        self._read_in_utc = time_reader(options.time_unit, "UTC")
+    def __init__(self, rules: Rules) -> None:
+        self._options, self._rules = rules.options, rules
+        self._read_in_utc = time_reader(rules.options.time_unit, "UTC")
 
     def rows(self, frame: pl.DataFrame) -> Rows:
         """The rows of a frame."""
         options, rules = self._options, self._rules
         assert options.time is not None
         keys = np.zeros(frame.height, dtype=np.int64)
-        times, amounts, texts = self._seconds(frame[options.time]), keys + 1, None
+        times, amounts = self._seconds(frame[options.time]), keys + 1
         if options.key is not None:
-            texts = _texts(frame[options.key])
-            keys = _each(texts, rules.key)
+            keys = _each(_texts(frame[options.key]), lambda text: rules.number(rules.key(text)))
         if options.amount is not None:
             amounts = _each(_texts(frame[options.amount]), rules.amount)
         return Rows(
@@ -236,7 +235,6 @@ class Columns:
             amounts,
             persons=None if options.person is None else _texts(frame[options.person]),
             ids=None if options.unique is None else _texts(frame[options.unique]),
-            texts=texts if options.discover else None,
         )
 
     def _seconds(self, column: pl.Series) -> Numbers:
