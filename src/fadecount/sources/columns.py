@@ -331,10 +331,6 @@ def number_text(value: float | Decimal) -> str | None:
 def _texts_of_floats(values: pl.Series) -> pl.Series:
     """:func:`number_text` of each value, in bulk for whole numbers."""
     whole = values.cast(pl.Int64, strict=False)
-    exact = (whole == values).fill_null(value=False)
-    others = values.filter(~exact & values.is_not_null()).unique()
-    if not len(others):
-        return whole.cast(pl.String)
-    texts = pl.Series([number_text(value) for value in others], dtype=pl.String)
-    written = values.replace_strict(others, texts, default=None, return_dtype=pl.String)
-    return whole.cast(pl.String).zip_with(exact, written)
+    others = (~(whole == values).fill_null(value=False) & values.is_not_null()).arg_true()
+    texts = [number_text(value) for value in values.gather(others).to_list()]
+    return whole.cast(pl.String).scatter(others, pl.Series(texts, dtype=pl.String))

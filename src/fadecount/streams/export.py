@@ -122,15 +122,13 @@ class FigureWriter:
         self._kind = check_output(output, force=force, append=append, columns=self._columns)
         self._mode: Literal["a", "w"] = "a" if append else "w"
         self._path = None if output in (None, "-") else Path(str(output))
-        self._frames: list[Any] = []
+        self._tables: list[Table] = []
         self._file: TextIO | None = None
 
     def write(self, table: Table) -> None:
         """Write the rows of a table."""
         if self._kind == "parquet":
-            stream = _polars().lit(self._description.name).alias("stream")
-            frame = _frame(table, self._description)
-            self._frames.append(frame.select(stream, _polars().all()))
+            self._tables.append(table)
             return
         rows = table_rows(self._description.name, table, self._description.ticks.zone)
         if self._kind == "csv":
@@ -160,13 +158,14 @@ class FigureWriter:
         """Finish the file."""
         try:
             if self._kind == "parquet":
-                if self._frames:
+                if self._tables:
                     about = {
                         f"fadecount.{name}": value if isinstance(value, str) else json.dumps(value)
                         for name, value in self._about.items()
                     }
-                    frame = _polars().concat(self._frames)
-                    frame.write_parquet(self._path, metadata=about)
+                    stream = _polars().lit(self._description.name).alias("stream")
+                    frame = _frame(joined_table(self._tables), self._description)
+                    frame.select(stream, "*").write_parquet(self._path, metadata=about)
             elif self._file is not None and self._path is not None:
                 self._file.close()
                 beside = self._path.with_name(f"{self._path.name}-metadata.json")

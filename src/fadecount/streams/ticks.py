@@ -202,7 +202,6 @@ _IN_A_DAY = 1 << 17
 """More than the parts of a day that there can be."""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
 class WindowCalendar:
     """Where slots begin: ``per`` is a number and a unit (``15m``, ``1h``, ``1d``, ``1w``, ``1mo``,
     ``1y``).
@@ -215,38 +214,25 @@ class WindowCalendar:
     [24, 23, 24]
     """
 
-    per: str
-    zone: str = "UTC"
-
-    def __post_init__(self) -> None:
-        if _PER.fullmatch(self.per) is None or (
-            self._seconds and DAY % self._seconds and self._seconds % DAY
+    def __init__(self, per: str, zone: str = "UTC") -> None:
+        written = _PER.fullmatch(per)
+        count, unit = (int(written[1]), written[2]) if written else (0, "s")
+        self._months = count * _MONTHS.get(unit, 0)
+        self._seconds = 0 if self._months else count * UNITS[unit]
+        if not self._months and (
+            not self._seconds or (DAY % self._seconds and self._seconds % DAY)
         ):
             bound = "a part of a day, or a number of days, weeks, months or years"
-            raise bad_parameter("per", self.per, bound, "such as 15m, 1h, 1d or 1mo")
+            raise bad_parameter("per", per, bound, "such as 15m, 1h, 1d or 1mo")
+        self.per, self._nominal = per, count * UNITS[unit]
+        self._first_day = -_MONDAY if unit == "w" else 0
+        self._days = Ticks(tick_seconds=DAY, zone=zone)
         self.edges(0, 1)  # a slot that Python's calendar cannot hold is refused now
-
-    @property
-    def _parts(self) -> tuple[int, str]:
-        match = _PER.fullmatch(self.per)
-        assert match is not None
-        return int(match[1]), match[2]
-
-    @property
-    def _seconds(self) -> int:
-        """The nominal length; 0 for months and years."""
-        count, unit = self._parts
-        return 0 if unit in _MONTHS else count * UNITS[unit]
-
-    @property
-    def _days(self) -> Ticks:
-        return Ticks(tick_seconds=DAY, zone=self.zone)
 
     def edges(self, first: int, end: int) -> Numbers:
         """Where slots begin and end (Unix seconds): from at or before ``first`` to at or after
         ``end``."""
-        count, unit = self._parts
-        if (end - first) // (count * UNITS[unit]) > LARGEST_WINDOWS:
+        if (end - first) // self._nominal > LARGEST_WINDOWS:
             raise bad_parameter(
                 "per",
                 self.per,
@@ -272,21 +258,20 @@ class WindowCalendar:
     def numbers(self, moments: Numbers) -> Numbers:
         """The numbers of the slots that hold some times (Unix seconds): later slots have larger
         ones."""
-        days, (count, unit) = self._days.of(moments), self._parts
-        if unit in _MONTHS:
+        days = self._days.of(moments)
+        if self._months:
             months = days.astype("datetime64[D]").astype("datetime64[M]").astype(np.int64)
-            return months // (count * _MONTHS[unit])
+            return months // self._months
         if self._seconds >= DAY:
-            return (days + _MONDAY * (unit == "w")) // (self._seconds // DAY)
+            return (days - self._first_day) // (self._seconds // DAY)
         return days * _IN_A_DAY + (moments - self._days.starts_of(days)) // self._seconds
 
     def _first_days(self, numbers: Any) -> Any:
         """The first days (since 1970) of slots of days or longer."""
-        count, unit = self._parts
-        if unit in _MONTHS:
-            months = np.asarray(numbers * count * _MONTHS[unit]).astype("datetime64[M]")
+        if self._months:
+            months = np.asarray(numbers * self._months).astype("datetime64[M]")
             return months.astype("datetime64[D]").astype(np.int64)
-        return numbers * (self._seconds // DAY) - _MONDAY * (unit == "w")
+        return numbers * (self._seconds // DAY) + self._first_day
 
     def ticks_in(self, ticks: Ticks, number: int) -> range:
         """The ticks that begin in the slot of that number."""
