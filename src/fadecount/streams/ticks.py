@@ -169,7 +169,8 @@ def zone_offset(zone: str, quarter: int) -> int:
     Where the clock is set back, the hour that happens twice is taken the first time; an hour that
     is left out is taken as if the clock had not been set forward yet.
     """
-    offset = (_EPOCH + quarter * QUARTER * _SECOND).replace(tzinfo=_zone(zone)).utcoffset()
+    local = _EPOCH + timedelta(seconds=quarter * QUARTER)
+    offset = local.replace(tzinfo=_zone(zone)).utcoffset()
     assert offset is not None
     return offset // _SECOND
 
@@ -243,8 +244,9 @@ class WindowCalendar:
         if 0 < self._seconds < DAY:
             days = np.arange(self._days.at(first), self._days.at(last) + 2)
             midnights = self._days.starts_of(days)[:, np.newaxis]
-            inside = np.arange(0, np.diff(midnights, axis=0).max() + self._seconds, self._seconds)
-            edges = np.unique(np.minimum(midnights[:-1] + inside, midnights[1:]))
+            inside = np.arange(0, np.diff(midnights, axis=0).max(), self._seconds)
+            starts = midnights[:-1] + inside
+            edges = np.append(starts[starts < midnights[1:]], midnights[-1])
             low, high = np.searchsorted(edges, first, side="right"), np.searchsorted(edges, end)
             return edges[low - 1 : high + 1]
         numbers = self.numbers(np.array([first, last]))
