@@ -518,8 +518,8 @@ MUTANTS = (
     Mutant(
         "a person has another name among floats",
         "sources/columns.py",
-        "return whole.cast(pl.String)\n",
-        "return values.cast(pl.String)\n",
+        "return whole.cast(pl.String).scatter(",
+        "return values.cast(pl.String).scatter(",
         ("tests/sources/test_columns.py",),
     ),
     Mutant(

@@ -110,6 +110,7 @@ def _live(body: bytes, kind: Format, options: SourceOptions) -> None:
         io.BytesIO(body),
         replace(options, format=kind),
         clock=lambda: 1_800_000_000.0,
+        open_tick=0,
         source="fuzz",
     )
     last = None

@@ -30,7 +30,7 @@ from numpy.typing import NDArray
 from fadecount.counters.inputs import add_up
 from fadecount.durations import UNITS
 from fadecount.errors import ClockError, InputError, ParameterError, bad_parameter
-from fadecount.mechanisms import Blocks, Discovery, Mechanism, PlannedUnit
+from fadecount.mechanisms import Discovery, Mechanism, PlannedUnit
 from fadecount.noise import unpredictable
 from fadecount.rounding import shown_loss
 from fadecount.sources import (
@@ -57,7 +57,7 @@ from fadecount.streams.published import Published
 if TYPE_CHECKING:
     from fadecount.sources.files import Frame, Source
     from fadecount.streams import Reader, Store, Stream, Ticks
-    from fadecount.streams.inputs import Key, Noted
+    from fadecount.streams.inputs import Noted
     from fadecount.streams.status import Status
 
 CELLS = 1 << 17
@@ -135,9 +135,8 @@ def run(
         )
     if follow and (framed or len(paths) > 1):
         raise ParameterError("follow must be given with one file; a data frame does not grow")
-    begin, end, over = _tick_bounds(options, start, until, clock)
+    begin, end, over = _tick_bounds(options, start, until, clock, live=live)
     if not live:
-        _check_end(options.ticks, end, over)
         check_source(source, options)  # before a stream is created
     elif gate is not None:
         raise ParameterError("gate must be left out for a live source, whose end is not known")
@@ -209,7 +208,6 @@ def check(
     earlier runs have counted in the open tick.
     """
     begin, end, over = _tick_bounds(options, start, until, clock)
-    _check_end(options.ticks, end, over)
     if status is not None:
         _check_start(options.ticks, begin, status.first_tick)
         begin = status.last_tick + 1
@@ -234,13 +232,24 @@ def _tick_bounds(
     start: datetime | None,
     until: datetime | None,
     clock: Callable[[], float],
+    *,
+    live: bool = False,
 ) -> tuple[int | None, int | None, int]:
-    """The ticks of the given start and end, and the one that is not over by the clock."""
+    """The ticks of the given start and end, and the one that is not over by the clock. A history
+    that ends later is refused."""
+    ticks, zone = options.ticks, ZoneInfo(options.zone)
     begin, end = (
-        None if moment is None else options.ticks.at(_seconds(moment, options.zone))
+        None
+        if moment is None
+        else ticks.at((moment if moment.tzinfo else moment.replace(tzinfo=zone)).timestamp())
         for moment in (start, until)
     )
-    return begin, end, options.ticks.at(clock())
+    over = ticks.at(clock())
+    if not live and end is not None and end > over:
+        bound = f"at most {ticks.shown(over)}, when the last tick so far ended"
+        remedy = "figures of later ticks would be public before their time"
+        raise bad_parameter("until", ticks.shown(end), bound, remedy)
+    return begin, end, over
 
 
 def _check_start(ticks: Ticks, begin: int | None, first: int | None) -> None:
@@ -248,13 +257,6 @@ def _check_start(ticks: Ticks, begin: int | None, first: int | None) -> None:
     if begin is not None and first is not None and begin != first:
         bound = f"{ticks.shown(first)}, where the stream began"
         raise bad_parameter("start", ticks.shown(begin), bound, "leave it out")
-
-
-def _check_end(ticks: Ticks, end: int | None, over: int) -> None:
-    if end is not None and end > over:
-        bound = f"at most {ticks.shown(over)}, when the last tick so far ended"
-        remedy = "figures of later ticks would be public before their time"
-        raise bad_parameter("until", ticks.shown(end), bound, remedy)
 
 
 def _released(
@@ -491,14 +493,11 @@ class StoredStream:
 
         where = ReadPosition(source=source, body=position)
         if self.description.unit.of == "event":
-            sums: dict[Key, int] = {}
-            for _, key, amount, _ in rows:
-                sums[key] = sums.get(key, 0) + amount
-            entries = [(key, 1, total, b"") for key, total in sums.items()]
+            entries = [(key, 1, amount, b"") for _, key, amount, _ in rows]
             self._stream.accept([Events(entries)], position=where)
             return len(rows)
-        amounts = np.array([row[2] for row in rows], dtype=np.int64)
         keys, persons = [row[1] for row in rows], [row[3] for row in rows]
+        amounts = np.array([row[2] for row in rows], dtype=np.int64)
         return self._stream.add_rows(keys, amounts, persons, position=where)
 
     def release(
@@ -707,6 +706,7 @@ class _LiveRun(Run):
         self._unstored = False
         self._position = self._restore()
         self._file = None if path is None else live.GrowingFile(path, options, self._position)
+        assert stream.open_tick is not None
         self._reading = LiveReading(
             self._file or cast(BinaryIO, source),
             options,
@@ -816,11 +816,5 @@ def _view(stream: RunStream, first: int, steps: int, figures: FiguresInMemory) -
 
 def _calendar(description: Description, first_tick: int, steps: int) -> BlockCalendar | None:
     """The blocks of a stream that begins with a tick, for so many steps."""
-    mechanism = description.mechanism
-    if not isinstance(mechanism, Blocks):
-        return None
-    return calendar_of(mechanism, description.ticks, first_tick, None).reaching(steps)
-
-
-def _seconds(moment: datetime, zone: str) -> float:
-    return (moment if moment.tzinfo else moment.replace(tzinfo=ZoneInfo(zone))).timestamp()
+    calendar = calendar_of(description.mechanism, description.ticks, first_tick)
+    return calendar and calendar.reaching(steps)

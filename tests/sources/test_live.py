@@ -6,6 +6,7 @@ from __future__ import annotations
 import io
 import os
 import threading
+import time
 from collections.abc import Iterable, Iterator
 from pathlib import Path
 from typing import Any
@@ -42,7 +43,7 @@ def reading_of(
     lines: Iterable[tuple[float, str]], chosen: SourceOptions, **more: Any
 ) -> LiveReading:
     pipe = Pipe(lines)
-    return LiveReading(pipe, chosen, clock=pipe.clock, **more)
+    return LiveReading(pipe, chosen, clock=pipe.clock, **{"open_tick": FIRST, **more})
 
 
 def totals(reading: LiveReading) -> dict[tuple[int, int | str], int]:
@@ -147,7 +148,10 @@ def test_ticks_pass_while_the_pipe_is_silent() -> None:
     now = float(NOON)
     with os.fdopen(inward, "rb") as stream, os.fdopen(outward, "wb", buffering=0) as writer:
         reading = LiveReading(
-            stream, options(key="key", keys=("a",), format="csv"), clock=lambda: now
+            stream,
+            options(key="key", keys=("a",), format="csv"),
+            clock=lambda: now,
+            open_tick=FIRST,
         )
         writer.write(b"key\na\na\n")
         counts = 0
@@ -179,7 +183,7 @@ def test_an_empty_pipe_has_no_events(kind: str) -> None:
 @pytest.mark.parametrize("kind", ["parquet", None])
 def test_the_format_of_a_pipe_is_said_not_guessed(kind: str | None) -> None:
     with pytest.raises(ParameterError, match="format must be csv, jsonl or log for a pipe"):
-        LiveReading(io.BytesIO(), options(format=kind))
+        LiveReading(io.BytesIO(), options(format=kind), clock=time.time, open_tick=FIRST)
 
 
 def read_some(
@@ -237,7 +241,7 @@ def test_a_source_that_fails_in_any_way_is_reported(error: Exception) -> None:
         def readline(self, size: int | None = -1, /) -> bytes:
             raise error
 
-    reading = LiveReading(Failing([]), options(), clock=lambda: NOON)
+    reading = LiveReading(Failing([]), options(), clock=lambda: NOON, open_tick=FIRST)
     with pytest.raises(InputError, match=f"cannot be read: {type(error).__name__}") as caught:
         list(reading)
     assert "kanarie7" not in str(caught.value)

@@ -187,10 +187,3 @@ def test_numbers_of_any_size_come_together(largest: int) -> None:
     numbers = np.array([largest, 0, 1, 0, largest], dtype=np.uint64)
     order, begins = tally._together(numbers)
     assert (order.tolist(), begins.tolist()) == ([1, 3, 2, 0, 4], [0, 2, 3])
-
-
-def test_pairs_of_times_far_apart_do_not_wrap() -> None:
-    first = np.array([-(1 << 40), 1 << 40, (1 << 40) + 1, 1 << 40], dtype=np.int64)
-    second = np.array([1 << 30, 5, 5, 5], dtype=np.int64)
-    pairs = tally._pairs(first, second).tolist()
-    assert min(pairs) >= 0 and [pairs.index(each) for each in pairs] == [0, 1, 2, 1]

@@ -10,6 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from fadecount.sources.options import SourceOptions, TimeUnit
+from fadecount.sources.rows import Rules
 from fadecount.sources.times import NO_TIME, time_reader
 
 
@@ -68,7 +69,7 @@ def test_columns_of_times_are_read_like_single_ones(zone: str, kind: str) -> Non
         texts = [text for text in texts if text.endswith("Z")]
     columns = [[text] for text in texts] if kind == "each" else [texts]
     for column in columns:
-        found = Columns(options).seconds_of_texts(polars.Series(column, dtype=polars.String))
+        found = Columns(Rules(options)).seconds_of_texts(polars.Series(column, dtype=polars.String))
         assert found.tolist() == [time_reader("auto", zone)(text) for text in column]
 
 

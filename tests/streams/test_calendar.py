@@ -14,6 +14,7 @@ import fadecount as fc
 from fadecount.errors import ParameterError
 from fadecount.streams import Description, Ticks, calendar
 from fadecount.streams.calendar import BlockCalendar, Midnights, block_lengths
+from fadecount.streams.ticks import zone_offset
 from tests.streams.backends import Backend
 from tests.streams.block_streams import ties_of_stream
 
@@ -188,7 +189,7 @@ def test_new_rules_of_a_zone_move_nothing_that_is_open(
 ) -> None:
     """The zone drops its summer time while a month is open: that month keeps the days it was
     announced with, also after a restart, and its ties hold; the next one follows the new rules."""
-    zone, old = "Europe/Vienna", calendar._offset
+    zone, old = "Europe/Vienna", zone_offset
     ticks = Ticks(tick_seconds=3600, zone=zone)
     first = ticks.at(moment("2026-03-27T22:00", zone))
     blocks = fc.Blocks(
@@ -204,7 +205,9 @@ def test_new_rules_of_a_zone_move_nothing_that_is_open(
             list(stream.release(first, counts[:10]))
         if changed:
             monkeypatch.setattr(
-                calendar, "_offset", lambda zone, day: 3600 if day > 20_541 else old(zone, day)
+                calendar,
+                "zone_offset",
+                lambda zone, at: 3600 if at > 96 * 20_541 else old(zone, at),
             )
         with backend.open() as store:
             stream = store.open(name)
@@ -214,7 +217,7 @@ def test_new_rules_of_a_zone_move_nothing_that_is_open(
             assert ties_of_stream(store._database, stream.status, (1, 2)) > 100
             days = dates.edges(1, 0, len(counts))
             months = dates.edges(2, 0, len(counts))
-        monkeypatch.setattr(calendar, "_offset", old)
+        monkeypatch.setattr(calendar, "zone_offset", old)
         calendar.calendar_of.cache_clear()
         return days.tolist(), months.tolist()
 

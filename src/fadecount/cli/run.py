@@ -229,7 +229,7 @@ def _status(arguments: argparse.Namespace) -> Status | None:
 
 def _release(arguments: argparse.Namespace, under_way: Run, how: dict[str, Any]) -> int:
     """Write what is released, until the source ends or the user interrupts, and report."""
-    from fadecount.streams.export import FigureWriter, news_tables, published_tables
+    from fadecount.streams.export import FigureWriter, published_tables
     from fadecount.streams.published import TOTAL, require_level
 
     stream, kept = under_way.stream, is_stored(arguments)
@@ -239,6 +239,13 @@ def _release(arguments: argparse.Namespace, under_way: Run, how: dict[str, Any])
         require_level(stream.description, per)
     at_once = live or per == TOTAL
     first = end = None
+
+    def write(writer: FigureWriter, news_since: int, as_of: int | None = None) -> None:
+        for table in published_tables(
+            under_way.published, per=per, as_of=as_of, news_since=news_since, whole=live
+        ):
+            writer.write(table)
+
     with _interruptible(under_way) as interrupt:
         with waiting("reading"):
             expected = under_way.ticks_expected
@@ -257,13 +264,10 @@ def _release(arguments: argparse.Namespace, under_way: Run, how: dict[str, Any])
             for closed in under_way:
                 first, end = closed.first_tick if first is None else first, closed.last_tick + 1
                 if at_once:
-                    ticks = closed.first_tick, closed.last_tick
-                    for table in news_tables(under_way.published, *ticks, per=per):
-                        writer.write(table)
+                    write(writer, closed.first_tick, end)
                 advance(end - closed.first_tick)
             if first is not None and not at_once:
-                for table in published_tables(under_way.published, per=per, news_since=first):
-                    writer.write(table)
+                write(writer, first)
     lines = under_way.report.lines()
     if live or first is not None:
         lines += under_way.report.consequences(under_way.options.unit)

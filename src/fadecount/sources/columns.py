@@ -22,7 +22,6 @@ import numpy.typing as npt
 import polars as pl
 
 from fadecount.errors import InputError
-from fadecount.sources.options import SourceOptions
 from fadecount.sources.rows import (
     CsvRows,
     Reason,
@@ -32,7 +31,7 @@ from fadecount.sources.rows import (
     texts_of,
     without_ending,
 )
-from fadecount.sources.tally import Rows
+from fadecount.sources.tally import Rows, joined, rows_of
 from fadecount.sources.times import (
     NO_TIME,
     Numbers,
@@ -43,18 +42,15 @@ from fadecount.sources.times import (
 
 ROWS_PER_BLOCK = 500_000
 _uses = count()
-REASON, LINE = "\nreason", "\nline"
-"""Columns beside those of the input, under names that no header can have: why a row has no texts,
-and its place in a block."""
 
 
-def csv_rows(path: Path, options: SourceOptions) -> Iterator[Rows]:
+def csv_rows(path: Path, rules: Rules) -> Iterator[Rows]:
     """The rows of a CSV file: polars reads its regular lines, the plain parser each other line by
     itself."""
-    numbers = Columns(options)
-    schema = {**dict.fromkeys(options.columns, pl.String()), REASON: pl.Int64()}
+    options, numbers = rules.options, Columns(rules)
+    longest = options.max_line_bytes
     with path.open("rb") as stream:
-        _, header = next(numbered_lines(stream, options.max_line_bytes), (0, None))
+        _, header = next(numbered_lines(stream, longest), (0, None))
         if header is None:
             return
         parser = CsvRows(header, options, path.name)
@@ -64,43 +60,30 @@ def csv_rows(path: Path, options: SourceOptions) -> Iterator[Rows]:
             pl.col(f"field{place}").alias(name)
             for name, place in zip(options.columns, parser.places, strict=True)
         ]
-        none = pl.lit(None, dtype=pl.Int64).alias(REASON)
-        for block in line_blocks(stream, options.max_line_bytes):
-            regular = regular_lines(block, parser.width, options.separator, options.max_line_bytes)
-            plain = regular.all()
-            lines = [] if plain else block.split(b"\n")
-            fast = block if plain else b"".join(line + b"\n" for line in compress(lines, regular))
-            frame = pl.DataFrame(schema=schema)
+        for block in line_blocks(stream, longest):
+            regular = regular_lines(block, parser.width, options.separator, longest)
+            lines = [] if regular.all() else block.split(b"\n")
+            fast = b"".join(line + b"\n" for line in compress(lines, regular)) if lines else block
             # behind a header of ours: polars would unpack bytes that begin like a compressed file
-            if fast:
-                scan = pl.scan_csv(head + fast, separator=options.separator, schema=names)
-                frame = scan.select(*texts, none).collect()
-            if frame.height != np.count_nonzero(regular):
+            scan = pl.scan_csv(head + fast, separator=options.separator, schema=names)
+            rows = numbers.rows(scan.select(*texts).collect())
+            if len(rows.times) != np.count_nonzero(regular):
                 raise InputError(
                     f"{path.name}: polars read other lines than there are; read it without polars"
                 )
-            if not plain:
-                others = [
-                    (at, *_cells(without_ending(lines[at]), parser, options))
-                    for at in np.flatnonzero(~regular)
-                    if without_ending(lines[at])
-                ]
-                odd = pl.DataFrame(others, schema={LINE: pl.Int64(), **schema}, orient="row")
-                frame = frame.with_columns(pl.Series(LINE, np.flatnonzero(regular)))
-                frame = pl.concat([frame, odd], how="diagonal").sort(LINE).drop(LINE)
-            yield numbers.rows(frame)
+            others = [at for at in np.flatnonzero(~regular) if without_ending(lines[at])]
+            if others:
+                cut = (without_ending(lines[at]) for at in others)
+                odd = (line if len(line) <= longest else Reason.OVERLONG for line in cut)
+                events = [rules.event(texts_of(line, parser)) for line in odd]
+                order = np.argsort(np.concatenate([np.flatnonzero(regular), others]))
+                rows = joined([rows, rows_of(events, rules)]).at(order)
+            yield rows
 
 
-def _cells(line: bytes, parser: CsvRows, options: SourceOptions) -> tuple[str | int | None, ...]:
-    texts = texts_of(line if len(line) <= options.max_line_bytes else Reason.OVERLONG, parser)
-    if isinstance(texts, Reason):
-        return (*(None for _ in options.columns), int(texts))
-    return (*texts, None)
-
-
-def parquet_rows(path: Path, options: SourceOptions) -> Iterator[Rows]:
+def parquet_rows(path: Path, rules: Rules) -> Iterator[Rows]:
     """The rows of a Parquet file."""
-    numbers = Columns(options)
+    options, numbers = rules.options, Columns(rules)
     try:
         rows = pl.scan_parquet(path, glob=False)
         names = rows.collect_schema().names()
@@ -123,10 +106,10 @@ def parquet_rows(path: Path, options: SourceOptions) -> Iterator[Rows]:
         raise InputError(f"{path.name} is damaged: its columns cannot be read; write it again")
 
 
-def frame_rows(frame: Any, options: SourceOptions) -> Iterator[Rows]:
+def frame_rows(frame: Any, rules: Rules) -> Iterator[Rows]:
     """The rows of a data frame of polars or pandas, from its columns as they are: no text in
     between, except for pandas' columns of objects."""
-    numbers = Columns(options)
+    options, numbers = rules.options, Columns(rules)
     if not isinstance(frame, pl.DataFrame):
         frame = pl.DataFrame({column: _from_pandas(frame[column]) for column in options.columns})
     for block in frame.select(options.columns).iter_slices(ROWS_PER_BLOCK):
@@ -232,22 +215,18 @@ _WITHIN_HOUR = pl.Enum([f":{at // 60:02}:{at % 60:02}" for at in range(3600)])
 class Columns:
     """What the columns of a frame mean, as numbers."""
 
-    def __init__(self, options: SourceOptions) -> None:
-        self._options, self._rules = options, Rules(options)
-        self._read_in_utc = time_reader(options.time_unit, "UTC")
+    def __init__(self, rules: Rules) -> None:
+        self._options, self._rules = rules.options, rules
+        self._read_in_utc = time_reader(rules.options.time_unit, "UTC")
 
     def rows(self, frame: pl.DataFrame) -> Rows:
         """The rows of a frame."""
         options, rules = self._options, self._rules
         assert options.time is not None
         keys = np.zeros(frame.height, dtype=np.int64)
-        times, amounts, texts = self._seconds(frame[options.time]), keys + 1, None
-        if REASON in frame.columns and frame[REASON].null_count() < frame.height:
-            reasons = _numbers(frame[REASON], missing=0)
-            times = np.where(reasons > 0, NO_TIME + reasons, times)
+        times, amounts = self._seconds(frame[options.time]), keys + 1
         if options.key is not None:
-            texts = _texts(frame[options.key])
-            keys = _each(texts, rules.key)
+            keys = _each(_texts(frame[options.key]), lambda text: rules.number(rules.key(text)))
         if options.amount is not None:
             amounts = _each(_texts(frame[options.amount]), rules.amount)
         return Rows(
@@ -256,7 +235,6 @@ class Columns:
             amounts,
             persons=None if options.person is None else _texts(frame[options.person]),
             ids=None if options.unique is None else _texts(frame[options.unique]),
-            texts=texts if options.discover else None,
         )
 
     def _seconds(self, column: pl.Series) -> Numbers:
@@ -353,10 +331,6 @@ def number_text(value: float | Decimal) -> str | None:
 def _texts_of_floats(values: pl.Series) -> pl.Series:
     """:func:`number_text` of each value, in bulk for whole numbers."""
     whole = values.cast(pl.Int64, strict=False)
-    exact = (whole == values).fill_null(value=False)
-    others = values.filter(~exact & values.is_not_null()).unique()
-    if not len(others):
-        return whole.cast(pl.String)
-    texts = pl.Series([number_text(value) for value in others], dtype=pl.String)
-    written = values.replace_strict(others, texts, default=None, return_dtype=pl.String)
-    return whole.cast(pl.String).zip_with(exact, written)
+    others = (~(whole == values).fill_null(value=False) & values.is_not_null()).arg_true()
+    texts = [number_text(value) for value in values.gather(others).to_list()]
+    return whole.cast(pl.String).scatter(others, pl.Series(texts, dtype=pl.String))

@@ -15,8 +15,6 @@ from itertools import islice
 from pathlib import Path
 from typing import TYPE_CHECKING, BinaryIO, TypeAlias, cast
 
-import numpy as np
-
 from fadecount.errors import InputError, bad_parameter, missing_extra
 from fadecount.sources.options import Format, SourceOptions
 from fadecount.sources.rows import (
@@ -28,8 +26,7 @@ from fadecount.sources.rows import (
     numbered_lines,
     row_reader,
 )
-from fadecount.sources.tally import Earlier, History, Rows, Tally
-from fadecount.sources.times import NO_TIME
+from fadecount.sources.tally import Earlier, History, Rows, Tally, rows_of
 
 if TYPE_CHECKING:
     import pandas
@@ -53,8 +50,9 @@ def read(source: Source, options: SourceOptions, *, earlier: Earlier | None = No
     are the same.
     """
     check_source(source, options)
-    tally = Tally(options, earlier)
-    for rows in _rows(source, options):
+    rules = Rules(options)
+    tally = Tally(rules, earlier)
+    for rows in _rows(source, rules):
         tally.add(rows)
     return tally.done()
 
@@ -97,32 +95,32 @@ def _is_frame(source: Source) -> bool:
     return hasattr(source, "columns")
 
 
-def _rows(source: Source, options: SourceOptions) -> Iterator[Rows]:
+def _rows(source: Source, rules: Rules) -> Iterator[Rows]:
     where = "standard input"
     try:
         if _is_frame(source):
             from fadecount.sources.columns import frame_rows
 
-            yield from frame_rows(source, options)
+            yield from frame_rows(source, rules)
         elif hasattr(source, "readline"):
             lines = cast("BinaryIO", source)
-            yield from _in_columns(events(lines, line_format(options), options, where), options)
+            yield from _line_rows(lines, line_format(rules.options), rules, where)
         for path in paths_of(source):
             where = str(path)
-            yield from _file_rows(path, options.format_of(path), options)
+            yield from _file_rows(path, rules.options.format_of(path), rules)
     except OSError as error:
         raise InputError(f"{where} cannot be read: {error.strerror}") from None
 
 
-def _file_rows(path: Path, kind: Format, options: SourceOptions) -> Iterator[Rows]:
+def _file_rows(path: Path, kind: Format, rules: Rules) -> Iterator[Rows]:
     small = path.stat().st_size <= SMALL_BYTES or not has_polars()
     if kind in ("jsonl", "log") or (kind == "csv" and small):
         with _opened(path) as stream:
-            yield from _in_columns(events(stream, kind, options, path.name), options)
+            yield from _line_rows(stream, kind, rules, path.name)
         return
     from fadecount.sources import columns
 
-    yield from (columns.parquet_rows if kind == "parquet" else columns.csv_rows)(path, options)
+    yield from (columns.parquet_rows if kind == "parquet" else columns.csv_rows)(path, rules)
 
 
 @contextmanager
@@ -138,37 +136,19 @@ def _opened(path: Path) -> Iterator[BinaryIO]:
 
 
 def events(
-    stream: BinaryIO, kind: Format, options: SourceOptions, source: str
+    stream: BinaryIO, kind: Format, rules: Rules, source: str
 ) -> Iterator[tuple[int, Event | Reason]]:
     """The number and the event of each line of a stream of bytes, or why it has none; ``source`` is
     its name in messages."""
-    lines = numbered_lines(stream, options.max_line_bytes)
-    read_row = row_reader(kind, lines, options, source)
-    rules = Rules(options)
-    for number, line in lines:
-        texts = read_row(line)
-        yield number, texts if isinstance(texts, Reason) else rules.event(texts)
+    lines = numbered_lines(stream, rules.options.max_line_bytes)
+    read_row = row_reader(kind, lines, rules.options, source)
+    return ((number, rules.event(read_row(line))) for number, line in lines)
 
 
-def _in_columns(
-    rows: Iterator[tuple[int, Event | Reason]], options: SourceOptions
-) -> Iterator[Rows]:
-    hidden = len(options.keys)
-    while some := [event for _, event in islice(rows, ROWS_AT_ONCE)]:
-        events = [
-            event if isinstance(event, Event) else Event(NO_TIME + event, 0, 0, "-", "-")
-            for event in some
-        ]
-        seconds, keys, amounts, persons, ids = zip(*events, strict=True)
-        positions = [hidden if isinstance(key, str) else key for key in keys]
-        yield Rows(
-            np.array(seconds, dtype=np.int64),
-            np.array(positions, dtype=np.int64),
-            np.array(amounts, dtype=np.int64),
-            persons=None if options.person is None else np.array(persons, dtype=np.object_),
-            ids=None if options.unique is None else np.array(ids, dtype=np.object_),
-            texts=np.array(keys, dtype=np.object_) if options.discover else None,
-        )
+def _line_rows(stream: BinaryIO, kind: Format, rules: Rules, source: str) -> Iterator[Rows]:
+    found = (event for _, event in events(stream, kind, rules, source))
+    while some := list(islice(found, ROWS_AT_ONCE)):
+        yield rows_of(some, rules)
 
 
 def first_bad_row(path: str | Path, options: SourceOptions) -> str | None:
@@ -177,7 +157,7 @@ def first_bad_row(path: str | Path, options: SourceOptions) -> str | None:
     if (kind := options.format_of(path)) == "parquet":
         return None
     with _opened(path) as stream:
-        for number, event in events(stream, kind, options, path.name):
+        for number, event in events(stream, kind, Rules(options), path.name):
             if isinstance(event, Reason) and event not in OUTSIDE:
                 return f"{path.name}, line {number}: {event.text}; a run leaves this row out"
     return None

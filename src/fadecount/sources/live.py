@@ -68,8 +68,8 @@ class LiveReading(Iterator[LiveBatch]):
     header.
 
     Without a time column, an event belongs to the tick in which it arrives. With one, it belongs to
-    its own tick, or, if that is over, to the oldest tick that is not: ``open_tick`` at first (by
-    default the oldest open one by the clock); with ``late="drop"`` it is left out. An event more
+    its own tick, or, if that is over, to the oldest tick that is not: ``open_tick`` at first; with
+    ``late="drop"`` it is left out. An event more
     than a minute and ``grace_seconds`` ahead of the clock is left out by itself. ``clock`` gives
     Unix seconds.
 
@@ -88,8 +88,8 @@ class LiveReading(Iterator[LiveBatch]):
         stream: Lines,
         options: SourceOptions,
         *,
-        clock: Callable[[], float] = time.time,
-        open_tick: int | None = None,
+        clock: Callable[[], float],
+        open_tick: int,
         backlog: int = 0,
         person_key: bytes | None = None,
         source: str = "standard input",
@@ -106,7 +106,7 @@ class LiveReading(Iterator[LiveBatch]):
         self._rows: list[LiveRow] = []
         self._open = open_tick
         self._position: int = getattr(stream, "position", 0)
-        self._backlog = 0 if open_tick is None else backlog
+        self._backlog = backlog
         self._batches = self._read()
 
     def __next__(self) -> LiveBatch:
@@ -134,11 +134,7 @@ class LiveReading(Iterator[LiveBatch]):
                     yield self._batch()
                     second = int(arrival.now) + 1
                 self.report.rows_read += 1
-                event = (
-                    self._rules.event(arrival.texts)
-                    if isinstance(arrival.texts, list)
-                    else arrival.texts
-                )
+                event = self._rules.event(arrival.texts)
                 reason = event if isinstance(event, Reason) else self._add(event, arrival.now)
                 if reason is not None:
                     self.report.skipped[reason] += 1
@@ -184,8 +180,7 @@ class LiveReading(Iterator[LiveBatch]):
         """Advance past every tick that is over at ``now``, by the clock. Time that goes back
         changes nothing."""
         if not self._catching_up:
-            oldest = self._oldest(now)
-            self._open = oldest if self._open is None else max(oldest, self._open)
+            self._open = max(self._oldest(now), self._open)
 
     def _oldest(self, now: float) -> int:
         """The oldest tick that is not over, by the clock."""
@@ -204,7 +199,6 @@ class LiveReading(Iterator[LiveBatch]):
             return Reason.BEFORE
         if options.end_tick is not None and tick >= options.end_tick:
             return Reason.AFTER
-        assert self._open is not None
         counted_in = max(tick, self._open, tick if self._catching_up else self._oldest(now))
         if counted_in > tick and options.late == "drop":
             return Reason.LATE
@@ -222,7 +216,6 @@ class LiveReading(Iterator[LiveBatch]):
             for tick, key, amount, _ in rows:
                 sums[tick, key] = sums.get((tick, key), 0) + amount
             rows = [(tick, key, amount, b"") for (tick, key), amount in sums.items()]
-        assert self._open is not None
         return LiveBatch(rows, self._open, self._position)
 
 

@@ -10,14 +10,14 @@ from __future__ import annotations
 
 from collections import Counter
 from dataclasses import dataclass, field
-from datetime import datetime, timedelta
-from zoneinfo import ZoneInfo
 
 from fadecount.checks import require_real
 from fadecount.errors import InputError
 from fadecount.sources.rows import OUTSIDE, Reason
-from fadecount.streams.ticks import DAY, Ticks
+from fadecount.streams.ticks import Ticks
 from fadecount.streams.unit import ONE_EVENT, Unit
+
+_DAY = Unit(of="person", per="1d")
 
 
 @dataclass(slots=True)
@@ -124,14 +124,8 @@ class Gate:
 
 def _day_after(ticks: Ticks, begin: int) -> int:
     """The first tick after the first whole local day that begins with this tick or later."""
-    if ticks.tick_seconds >= DAY:
-        return begin + 1
-    zone = ZoneInfo(ticks.zone)
-    start = datetime.fromtimestamp(ticks.start_seconds(begin), zone)
-    midnight = start.replace(hour=0, minute=0, second=0, microsecond=0)
-    days = 1 if midnight == start else 2
-    end = (midnight.replace(tzinfo=None) + timedelta(days=days)).replace(tzinfo=zone)
-    return ticks.first_from(end.timestamp())
+    day = _DAY.block_of(ticks, begin - 1) + 1
+    return max(begin + 1, _DAY.ticks_of(ticks, day).stop)
 
 
 def _percent(part: float) -> str:

@@ -257,24 +257,37 @@ class Event(NamedTuple):
 
 class Rules:
     """What cells and rows mean. A number below 0 is minus the :class:`Reason` why a cell means
-    nothing. Nothing is kept between rows."""
+    nothing. No row says what another one means."""
 
     def __init__(self, options: SourceOptions) -> None:
+        self.options = options
         self.time = time_reader(options.time_unit, options.zone)
         """Unix seconds, or ``NO_TIME``."""
-        self._options = options
-        self._keys = {key: index for index, key in enumerate(options.keys)}
+        self.names = [*options.keys]
+        """The keys that have numbers."""
+        self._declared = {key: number for number, key in enumerate(options.keys)}
+        self._hidden: dict[str, int] = {}
         columns = (options.time, options.key, options.amount, options.person, options.unique)
         self._places = [None if name is None else options.columns.index(name) for name in columns]
 
-    def key(self, text: str) -> int:
-        """The index of a declared key; behind them that of all hidden ones."""
-        options, index = self._options, self._keys.get(text)
-        if index is not None:
-            return index
+    def key(self, text: str) -> int | str:
+        """The number of a declared key, or the text of a hidden one."""
+        options, number = self.options, self._declared.get(text)
+        if number is not None:
+            return number
         if options.discover:
-            return len(self._keys) if can_be_key(text) else -int(Reason.KEY)
-        return -int(Reason.KEY) if options.other is None else self._keys[options.other]
+            return text if can_be_key(text) else -int(Reason.KEY)
+        return -int(Reason.KEY) if options.other is None else self._declared[options.other]
+
+    def number(self, key: int | str) -> int:
+        """The number of what :meth:`key` returns: those of hidden keys are behind those of the
+        declared ones. What is numbered is kept, so a live source numbers none."""
+        if isinstance(key, int):
+            return key
+        number = self._hidden.setdefault(key, len(self.names))
+        if number == len(self.names):
+            self.names.append(key)
+        return number
 
     def amount(self, text: str) -> int:
         """A whole number from 0 on (``3`` or ``3.0``)."""
@@ -283,18 +296,19 @@ class Rules:
             return -int(Reason.NEGATIVE if _NEGATIVE.fullmatch(text) else Reason.AMOUNT)
         return int(whole[1])
 
-    def event(self, texts: list[str]) -> Event | Reason:
+    def event(self, texts: Texts) -> Event | Reason:
         """The event of a row, whose texts are in the order of ``options.columns``."""
+        if isinstance(texts, Reason):
+            return texts
         at_time, at_key, at_amount, at_person, at_id = self._places
         seconds, amount, person, row_id = 0, 1, "", ""
         key: int | str = 0
         if at_time is not None and (seconds := self.time(texts[at_time])) == NO_TIME:
             return Reason.TIME
         if at_key is not None:
-            index = self.key(texts[at_key])
-            if index < 0:
-                return Reason(-index)
-            key = texts[at_key] if index == len(self._keys) else index
+            key = self.key(texts[at_key])
+            if isinstance(key, int) and key < 0:
+                return Reason(-key)
         if at_amount is not None and (amount := self.amount(texts[at_amount])) < 0:
             return Reason(-amount)
         if at_person is not None and not (person := texts[at_person]):

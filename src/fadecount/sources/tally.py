@@ -12,7 +12,6 @@ persons are never taken for one, whatever their hashes are.
 
 from __future__ import annotations
 
-from collections import Counter
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
@@ -23,9 +22,8 @@ import numpy as np
 import numpy.typing as npt
 
 from fadecount.noise import unpredictable
-from fadecount.sources.options import SourceOptions
 from fadecount.sources.report import SourceReport
-from fadecount.sources.rows import Reason
+from fadecount.sources.rows import Event, Reason, Rules
 from fadecount.sources.times import EARLIEST, NO_TIME
 from fadecount.streams.discovery import Counts
 from fadecount.streams.embargo import add_counts
@@ -44,7 +42,6 @@ LEAST_AT_ONCE = 1 << 19
 more of them are kept: to look at those again takes less time than the rows."""
 Rows32 = npt.NDArray[np.uint32]
 """Numbers of rows."""
-MOST_PAIRS = 1 << 62
 _NONE = np.empty(0, dtype=np.int64)
 _ODD = np.uint64(0x9E3779B97F4A7C15)
 
@@ -54,8 +51,7 @@ class Rows(NamedTuple):
 
     ``times`` are Unix seconds; ticks, once the rows are judged. ``NO_TIME`` stands for no time, and
     plus a reason it says why a row has no cells. Negative keys and amounts say why a cell means
-    nothing. The position of hidden keys is behind those of the declared ones; ``texts`` are the
-    keys as they are written.
+    nothing. Keys are numbers of :attr:`Rules.names`; those of hidden ones are the largest.
     """
 
     times: Numbers
@@ -63,11 +59,26 @@ class Rows(NamedTuple):
     amounts: Numbers
     persons: Names | None = None
     ids: Names | None = None
-    texts: Names | None = None
 
     def at(self, places: npt.NDArray[Any]) -> Rows:
         """Some of the rows."""
         return Rows._make(column if column is None else column[places] for column in self)
+
+
+def rows_of(events: Sequence[Event | Reason], rules: Rules) -> Rows:
+    """Events as columns."""
+    none = (0, 0, "-", "-")
+    seconds, keys, amounts, persons, ids = zip(
+        *(each if isinstance(each, Event) else (NO_TIME + each, *none) for each in events),
+        strict=True,
+    )
+    return Rows(
+        np.array(seconds, dtype=np.int64),
+        np.array([rules.number(key) for key in keys], dtype=np.int64),
+        np.array(amounts, dtype=np.int64),
+        persons=None if rules.options.person is None else np.array(persons, dtype=np.object_),
+        ids=None if rules.options.unique is None else np.array(ids, dtype=np.object_),
+    )
 
 
 Counted = Callable[[Sequence[bytes], Sequence[Key] | None], Numbers]
@@ -109,9 +120,9 @@ class Tally:
     """Adds up rows. Memory grows with the number of distinct pairs of tick and key (of tick and
     person, where these are bounded; of ids), not with the number of rows."""
 
-    def __init__(self, options: SourceOptions, earlier: Earlier | None = None) -> None:
-        self._options, self.report = options, SourceReport()
-        self._caps = None if options.person is None else Caps(options, earlier)
+    def __init__(self, rules: Rules, earlier: Earlier | None = None) -> None:
+        self._rules, self._options, self.report = rules, rules.options, SourceReport()
+        self._caps = None if rules.options.person is None else Caps(rules, earlier)
         self._ids: set[tuple[object, ...]] = set()
         self._waiting: list[Rows] = []
         self._sums: tuple[Numbers, Numbers] = (_NONE, _NONE)
@@ -197,7 +208,7 @@ class Tally:
         """Count the rows that wait."""
         if not self._waiting:
             return
-        rows, self._waiting = _joined(self._waiting), []
+        rows, self._waiting = joined(self._waiting), []
         options = self._options
         if self._caps is not None:
             counts = self._caps.counts(rows)
@@ -205,10 +216,11 @@ class Tally:
             rows = rows._replace(persons=None).at(np.flatnonzero(counts))
         keys = rows.keys
         if options.discover:
-            hidden = keys == len(options.keys)
+            hidden = keys >= len(options.keys)
             self._hide(rows.at(np.flatnonzero(hidden)))
-            if options.other is not None:
-                keys = np.where(hidden, options.keys.index(options.other), keys)
+            other = options.other
+            place = len(options.keys) if other is None else options.keys.index(other)
+            keys = np.where(hidden, place, keys)
         self.report.rows_cut += int(np.count_nonzero(rows.amounts > options.max_amount))
         amounts = np.minimum(rows.amounts, options.max_amount)
         added = _added_up(rows.times * options.width + keys, amounts)
@@ -217,12 +229,12 @@ class Tally:
 
     def _hide(self, rows: Rows) -> None:
         """Note how many more persons brought hidden keys."""
-        if rows.texts is None:
-            return
         blocks = self._options.unit.blocks_of(self._options.ticks, rows.times)
         for block in np.unique(blocks).tolist():
-            keys = Counter(as_list(rows.texts[np.flatnonzero(blocks == block)]))
-            add_counts(self._hidden.setdefault(block, {}), keys.items())
+            keys, persons = np.unique(rows.keys[blocks == block], return_counts=True)
+            names = (self._rules.names[key] for key in keys.tolist())
+            brought = zip(names, persons.tolist(), strict=True)
+            add_counts(self._hidden.setdefault(block, {}), brought)
 
 
 def _added_up(places: Numbers, amounts: Numbers) -> tuple[Numbers, Numbers]:
@@ -248,9 +260,9 @@ class Caps:
     counts: memory does not grow with the other rows.
     """
 
-    def __init__(self, options: SourceOptions, earlier: Earlier | None = None) -> None:
-        self._options, self._earlier = options, earlier
-        self._several = options.unit.keys > 1
+    def __init__(self, rules: Rules, earlier: Earlier | None = None) -> None:
+        self._names, self._options, self._earlier = rules.names, rules.options, earlier
+        self._several = rules.options.unit.keys > 1
         self._seed = int.from_bytes(unpredictable(8))
         self._rows: Rows | None = None
         self._times = self._before = np.empty(0, dtype=np.int64)
@@ -270,16 +282,15 @@ class Caps:
         options, old = self._options, self.kept
         rows = piece
         if (kept := self._rows) is not None:
-            kept = kept._replace(persons=_apart(kept.persons), texts=_apart(kept.texts))
-            rows = _joined([kept, piece])
+            rows = joined([kept._replace(persons=_apart(kept.persons)), piece])
         assert rows.persons is not None
         blocks = self._blocks_of(rows.times)
         order, begins = _persons_together(rows.persons, blocks, self._seed)
         whose = keys = np.empty(0, dtype=np.int64)
         if self._several:
-            whose, keys = np.empty(len(blocks), dtype=np.int64), self._keys_of(rows)
+            whose, keys = np.empty(len(blocks), dtype=np.int64), rows.keys
             whose[order] = np.repeat(np.arange(len(begins)), _lengths(begins, len(blocks)))
-            order, begins = _together(_pairs(whose, keys))
+            order, begins = _together(whose * len(self._names) + keys)
         first, lengths = order[begins], _lengths(begins, len(blocks))
         noted = first < old
         before, offset = np.zeros((2, len(first)), dtype=np.int64)
@@ -347,12 +358,8 @@ class Caps:
 
     def _names_of_keys(self, rows: Rows) -> list[Key]:
         """Positions of declared keys, and texts of hidden ones."""
-        keys: list[Key] = rows.keys.tolist()
-        if rows.texts is not None:
-            hidden = len(self._options.keys)
-            texts = as_list(rows.texts)
-            keys = [text if key == hidden else key for key, text in zip(keys, texts, strict=True)]
-        return keys
+        declared, names = len(self._options.keys), self._names
+        return [key if key < declared else names[key] for key in rows.keys.tolist()]
 
     def _blocks_of(self, ticks: Numbers) -> Numbers:
         blocks_of, calendar = self._options.unit.blocks_of, self._options.ticks
@@ -362,27 +369,13 @@ class Caps:
         blocks: Numbers = blocks_of(calendar, np.arange(first, last + 1))[ticks - first]
         return blocks
 
-    def _keys_of(self, rows: Rows) -> Numbers:
-        """A number for the key of each row: the position of a declared one; those of hidden keys
-        are larger."""
-        if rows.texts is None:
-            return rows.keys
-        hidden = np.flatnonzero(rows.keys == len(self._options.keys))
-        numbers: dict[str, int] = {}
-        texts = as_list(rows.texts[hidden])
-        keys = rows.keys.copy()
-        keys[hidden] += np.array(
-            [numbers.setdefault(text, len(numbers)) for text in texts], dtype=np.int64
-        )
-        return keys
-
 
 def as_list(values: Names | Numbers) -> list[Any]:
     """The values as Python has them."""
     return values.tolist() if isinstance(values, np.ndarray) else values.to_list()
 
 
-def _joined(parts: Sequence[Rows]) -> Rows:
+def joined(parts: Sequence[Rows]) -> Rows:
     """All rows as one, without chunks: to gather texts from many takes ten times as long."""
     return (
         parts[0] if len(parts) == 1 else Rows._make(map(_joined_column, zip(*parts, strict=True)))
@@ -463,17 +456,6 @@ def _together(numbers: npt.NDArray[np.uint64] | Numbers) -> tuple[Rows32, Number
 
 def _lengths(begins: Numbers, end: int) -> Numbers:
     return np.diff(begins, append=end)
-
-
-def _pairs(first: Numbers, second: Numbers) -> Numbers:
-    """One number for each pair of two, from 0. The second ones are not negative."""
-    if not len(first):
-        return first
-    first, width = first - first.min(), int(second.max()) + 1
-    if (int(first.max()) + 1) * width > MOST_PAIRS:  # they would wrap
-        _, first = np.unique(first, return_inverse=True)
-    pairs: Numbers = first * width + second
-    return pairs
 
 
 def _numbered(whose: Numbers) -> Numbers:

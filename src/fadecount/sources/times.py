@@ -14,10 +14,11 @@ import re
 from collections.abc import Callable
 from datetime import datetime, timedelta
 from functools import lru_cache
-from zoneinfo import ZoneInfo
 
 import numpy as np
 import numpy.typing as npt
+
+from fadecount.streams.ticks import QUARTER, from_local, zone_offset
 
 Numbers = npt.NDArray[np.int64]
 NO_TIME = -(1 << 62)
@@ -35,8 +36,6 @@ _ISO = re.compile(
 )
 _NUMBER = re.compile(r"-?[0-9]{1,17}(?:\.[0-9]+)?")
 _EPOCH, _SECOND = datetime(1970, 1, 1), timedelta(seconds=1)
-_STEP = 900
-"""The rules of every zone since 1972 change at a quarter of an hour."""
 
 
 def time_reader(unit: str, zone: str) -> Callable[[str], int]:
@@ -63,20 +62,7 @@ def _read_iso(text: str, zone: str) -> int:
         return NO_TIME
     local = (moment.replace(tzinfo=None) - _EPOCH) // _SECOND
     offset = moment.utcoffset()
-    return local - (_offset(local // _STEP, zone) if offset is None else offset // _SECOND)
-
-
-@lru_cache(maxsize=1 << 16)
-def _offset(local_step: int, zone: str) -> int:
-    """Seconds by which a zone is ahead of UTC, at a local time in quarters of an hour since 1970.
-
-    Where the clock is set back, the hour that happens twice is taken the first time; an hour that
-    is left out is taken as if the clock had not been set forward yet.
-    """
-    moment = _EPOCH + local_step * _STEP * _SECOND
-    offset = moment.replace(tzinfo=ZoneInfo(zone)).utcoffset()
-    assert offset is not None
-    return offset // _SECOND
+    return local - (zone_offset(zone, local // QUARTER) if offset is None else offset // _SECOND)
 
 
 def _read_number(text: str, unit: str) -> int:
@@ -106,11 +92,8 @@ def seconds_of_local(local: Numbers, zone: str) -> Numbers:
     local = within_range(local)
     if zone == "UTC":
         return local
-    timed = local != NO_TIME
-    steps, which = np.unique(local[timed] // _STEP, return_inverse=True)
-    offsets = np.array([_offset(step, zone) for step in steps.tolist()], dtype=np.int64)
-    seconds = local.copy()
-    seconds[timed] -= offsets[which]
+    timed, seconds = local != NO_TIME, local.copy()
+    seconds[timed] = from_local(local[timed], zone)
     return within_range(seconds)
 
 

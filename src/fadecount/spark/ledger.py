@@ -317,7 +317,9 @@ class Ledger:
         """The blocks: those that were open by the rules of that time, later ones as known now."""
         known = Midnights.from_json(commit.midnights) if commit.midnights else None
         ticks, first = self.stream.options.ticks, self.stream.first_tick
-        return calendar_of(self.stream.blocks, ticks, first, known).reaching(commit.open)
+        calendar = calendar_of(self.stream.blocks, ticks, first, known)
+        assert calendar is not None
+        return calendar.reaching(commit.open)
 
     def counts(self, commit: Commit, after: int) -> DataFrame:
         """The rows of the ledger from a position on, also those of a time to come."""

@@ -15,22 +15,19 @@ from __future__ import annotations
 
 import json
 from dataclasses import dataclass
-from datetime import date, datetime, timedelta
 from functools import lru_cache
 from typing import Any
-from zoneinfo import ZoneInfo
 
 import numpy as np
 from numpy.typing import NDArray
 
 from fadecount.durations import BlockLength
 from fadecount.errors import bad_parameter
-from fadecount.mechanisms import Blocks
-from fadecount.streams.ticks import DAY, Ticks
+from fadecount.mechanisms import Blocks, Mechanism
+from fadecount.streams.ticks import DAY, QUARTER, Ticks, zone_offset
 
-_EPOCH = date(1970, 1, 1)
-_SAMPLE = range(18262, 23742, 182)
-"""Days twice a year from 2020 to 2034."""
+_SAMPLE = range(96 * 18262, 96 * 23742, 96 * 182)
+"""Midnights twice a year from 2020 to 2034, in local quarters of an hour."""
 Numbers = NDArray[np.int64]
 
 
@@ -56,7 +53,7 @@ class Midnights:
         """The same, and those of the days up to before ``through`` by the rules known now."""
         offsets = list(self.offsets)
         for day in range(self.through, through):
-            offset = _offset(zone, day)
+            offset = zone_offset(zone, day * DAY // QUARTER)
             if offsets and offset - offsets[-1][1] >= DAY:  # it would be a block without ticks
                 raise bad_parameter("zone", zone, "one that leaves out no day", "choose UTC")
             if not offsets or offsets[-1][1] != offset:
@@ -73,15 +70,6 @@ class Midnights:
         fields = json.loads(text)
         offsets = tuple((int(day), int(offset)) for day, offset in fields["offsets"])
         return cls(offsets=offsets, through=int(fields["through"]))
-
-
-@lru_cache(maxsize=1 << 15)
-def _offset(zone: str, day: int) -> int:
-    if zone == "UTC":
-        return 0
-    at = _EPOCH + timedelta(days=day)
-    begin = datetime(at.year, at.month, at.day, tzinfo=ZoneInfo(zone))
-    return day * DAY - int(begin.timestamp())
 
 
 class BlockCalendar:
@@ -210,12 +198,15 @@ class BlockCalendar:
 
 @lru_cache(maxsize=1024)
 def calendar_of(
-    blocks: Blocks, ticks: Ticks, first_tick: int, midnights: Midnights | None
-) -> BlockCalendar:
-    """The calendar of a stream, with the midnights stored for it, or for a new one."""
+    mechanism: Mechanism, ticks: Ticks, first_tick: int, midnights: Midnights | None = None
+) -> BlockCalendar | None:
+    """The calendar of a stream, with the midnights stored for it, or for a new one; None for
+    running totals."""
+    if not isinstance(mechanism, Blocks):
+        return None
     if midnights is None:
-        return BlockCalendar.new(blocks, ticks, first_tick)
-    return BlockCalendar(blocks, ticks, first_tick, midnights)
+        return BlockCalendar.new(mechanism, ticks, first_tick)
+    return BlockCalendar(mechanism, ticks, first_tick, midnights)
 
 
 def block_lengths(blocks: Blocks, ticks: Ticks) -> tuple[BlockLength, ...]:
@@ -229,7 +220,9 @@ def block_lengths(blocks: Blocks, ticks: Ticks) -> tuple[BlockLength, ...]:
             "such as 1m, 1h or 1d",
         )
     lengths = tuple(_on_calendar(level.length, ticks.tick_seconds) for level in blocks.levels)
-    uneven = any(_offset(ticks.zone, day) % ticks.tick_seconds for day in _SAMPLE)
+    uneven = any(
+        zone_offset(ticks.zone, day * DAY // QUARTER) % ticks.tick_seconds for day in _SAMPLE
+    )
     if uneven and ticks.tick_seconds < DAY and len(lengths) > 1:
         raise bad_parameter(
             "zone",

@@ -122,15 +122,13 @@ class FigureWriter:
         self._kind = check_output(output, force=force, append=append, columns=self._columns)
         self._mode: Literal["a", "w"] = "a" if append else "w"
         self._path = None if output in (None, "-") else Path(str(output))
-        self._frames: list[Any] = []
+        self._tables: list[Table] = []
         self._file: TextIO | None = None
 
     def write(self, table: Table) -> None:
         """Write the rows of a table."""
         if self._kind == "parquet":
-            stream = _polars().lit(self._description.name).alias("stream")
-            frame = _frame(table, self._description)
-            self._frames.append(frame.select(stream, _polars().all()))
+            self._tables.append(table)
             return
         rows = table_rows(self._description.name, table, self._description.ticks.zone)
         if self._kind == "csv":
@@ -160,13 +158,14 @@ class FigureWriter:
         """Finish the file."""
         try:
             if self._kind == "parquet":
-                if self._frames:
+                if self._tables:
                     about = {
                         f"fadecount.{name}": value if isinstance(value, str) else json.dumps(value)
                         for name, value in self._about.items()
                     }
-                    frame = _polars().concat(self._frames)
-                    frame.write_parquet(self._path, metadata=about)
+                    stream = _polars().lit(self._description.name).alias("stream")
+                    frame = _frame(joined_table(self._tables), self._description)
+                    frame.select(stream, "*").write_parquet(self._path, metadata=about)
             elif self._file is not None and self._path is not None:
                 self._file.close()
                 beside = self._path.with_name(f"{self._path.name}-metadata.json")
@@ -224,6 +223,7 @@ def published_tables(
     until: int | None = None,
     as_of: int | None = None,
     news_since: int | None = None,
+    whole: bool = False,
 ) -> Iterator[Table]:
     """What a stream has published, as tables with the columns start, end, key, value, low, high,
     status, partial and published; at least one.
@@ -237,7 +237,7 @@ def published_tables(
     keys, per, hidden = published.keys, per or published.default_per, published.description.hidden
     query = {"since": since, "until": until, "as_of": as_of, "news_since": news_since}
     if per != TOTAL:
-        yield _with_appeared(published.figures(per, **query).table(keys), hidden)
+        yield _with_appeared(published.figures(per, whole=whole, **query).table(keys), hidden)
         if hidden is not None and per == hidden.discovery.per:
             yield published.discovered(**query)
         return
@@ -245,17 +245,6 @@ def published_tables(
     since = since if news_since is None else news_since
     for piece in published.running(since=since, until=until, as_of=as_of):
         yield _with_appeared(piece.table(keys), hidden)
-
-
-def news_tables(published: Published, first: int, last: int, *, per: str) -> Iterator[Table]:
-    """What the ticks from ``first`` to ``last`` published, each figure at the stage that came out
-    then, as tables."""
-    hidden = published.description.hidden
-    if hidden is None or per == TOTAL or per in published.description.levels:
-        for figures in published.published_with(first, last, per=per):
-            yield _with_appeared(figures.table(published.keys), hidden)
-    if hidden is not None and per == hidden.discovery.per:
-        yield published.discovered(as_of=last + 1, news_since=first)
 
 
 def published_frame(published: Published, *, per: str | None = None) -> Any:

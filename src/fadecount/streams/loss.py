@@ -46,7 +46,7 @@ from __future__ import annotations
 import math
 import re
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from fractions import Fraction
 from functools import cached_property, lru_cache
 from typing import Any
@@ -138,9 +138,7 @@ class StreamLoss:
         unit that much older.
         """
         oldest = min(age + self.ahead(due), LONGEST)
-        if self.hidden is not None:
-            return self._total(np.array([oldest]), self.histories, open_ticks=self.open_ticks)
-        return _loss_at(self.mechanism, oldest, self.sensitivity, self.keys, self.histories)
+        return _loss_at(replace(self, forks=(), steps=0), oldest, self.histories)
 
     def ahead(self, due: int | None = None) -> int:
         """How many ticks the releases are ahead of step ``due`` (the last one published), here or
@@ -203,11 +201,9 @@ def _amount(loss: Loss) -> float:
 
 
 @lru_cache(maxsize=4096)
-def _loss_at(mechanism: Mechanism, age: int, sensitivity: int, keys: int, histories: int) -> Loss:
+def _loss_at(loss: StreamLoss, age: int, histories: int) -> Loss:
     """Groups add up the same losses of many streams; some take 15 ms each."""
-    return mechanism.composed_loss(
-        np.array([age]), sensitivity=sensitivity, keys=keys, histories=histories
-    )
+    return loss._total(np.array([age]), histories, open_ticks=loss.open_ticks)
 
 
 # Groups

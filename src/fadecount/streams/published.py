@@ -211,12 +211,14 @@ class Published:
         until: int | None = None,
         as_of: int | None = None,
         news_since: int | None = None,
+        whole: bool = False,
         most: int | None = None,
     ) -> Figures:
         """The count of every slot of the length ``per`` (``1h``, ``1d``, ``1w``, ``1mo``) that
         begins in the ticks from ``since`` to before ``until``, or of the first ``most`` of them.
         With ``news_since``, only of those whose figures (or parts of them) became public with that
-        tick or later.
+        tick or later; with ``whole``, of those that are over and, if they are blocks of a level,
+        have a figure of their own.
 
         A slot that is a block of a level has the published figure, at its latest stage. Any other
         one is computed from the figures that cover it. The slot that is not over yet is partial.
@@ -234,20 +236,28 @@ class Published:
         slots = self._slots(per, steps, begin, most)
         slots = slots.beginning_in(begin, end - self.first_tick).chosen(slice(most))
         if news_since is not None:
-            slots = slots.chosen(slots.reached + self._settling > news_since - self.first_tick)
+            slots = slots.chosen(
+                slots.reached + self._settling(level) > news_since - self.first_tick
+            )
+        if whole:
+            slots = slots.chosen(
+                ~slots.partial
+                if level is None
+                else self._is_out(level, slots, np.full(len(slots), steps))
+            )
         figures = self._windows(slots, steps, level)
         if news_since is None:
             return figures
         return figures.chosen(figures.published > self.description.ticks.start_seconds(news_since))
 
-    @property
-    def _settling(self) -> int:
-        """So many steps after a slot nothing of it can become public any more: shares of ties
-        change with the largest block, which may be a long month."""
+    def _settling(self, level: int | None) -> int:
+        """So many steps after a slot nothing of it can become public any more. Without a figure of
+        its own, shares of ties change with the largest block, which may be a long month."""
         mechanism = self.description.mechanism
         if not isinstance(mechanism, Blocks):
             return self._delay
-        return mechanism.levels[-1].stages[-1].lag + 2 * mechanism.levels[-1].length
+        largest = mechanism.levels[-1 if level is None or self.voids else level]
+        return largest.stages[-1].lag + 2 * largest.length
 
     def check_per(self, per: str) -> None:
         """Refuse a length of slots that figures cannot give."""
@@ -329,27 +339,6 @@ class Published:
         whole = first >= self.first_tick and end - self.first_tick <= steps
         slots = self._between(np.array([start]), np.array([last]))
         return self._windows(replace(slots, partial=np.array([not whole])), steps)
-
-    def published_with(self, first: int, last: int, *, per: str | None = None) -> Iterator[Figures]:
-        """What the ticks from ``first`` to ``last`` published: figures of the level ``per``, each
-        at the stage that came out then, or totals."""
-        per = per or self.default_per
-        if per == TOTAL:
-            yield from self.running(since=first, until=last + 1)
-            return
-        level = require_level(self.description, per)
-        mechanism, calendar, begin = self.description.mechanism, self.calendar, self.first_tick
-        assert isinstance(mechanism, Blocks)
-        assert calendar is not None
-        steps = last + 1 - begin
-        slots = self._blocks(level, steps, 0, None)
-        for stage in mechanism.levels[level].stages:
-            out = [
-                calendar.frontier(level, max(0, each - stage.lag))
-                for each in (first - begin, steps)
-            ]
-            part = slice(*np.searchsorted(slots.reached, out, side="right").tolist())
-            yield self._windows(slots.chosen(part), steps, level)
 
     def discovered(
         self,

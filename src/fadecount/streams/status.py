@@ -59,10 +59,8 @@ class Status:
     @property
     def calendar(self) -> BlockCalendar | None:
         """The blocks of the stream's levels; None for running totals."""
-        mechanism = self.description.mechanism
-        if not isinstance(mechanism, Blocks):
-            return None
-        return calendar_of(mechanism, self.description.ticks, self.first_tick, self.midnights)
+        described = self.description
+        return calendar_of(described.mechanism, described.ticks, self.first_tick, self.midnights)
 
     @property
     def published_steps(self) -> int:

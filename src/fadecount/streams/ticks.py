@@ -18,7 +18,7 @@ from __future__ import annotations
 
 import re
 from dataclasses import dataclass, field
-from datetime import UTC, date, datetime, timedelta
+from datetime import UTC, datetime, timedelta
 from enum import StrEnum
 from functools import lru_cache
 from typing import Any
@@ -33,8 +33,10 @@ from fadecount.errors import bad_parameter
 
 Numbers = NDArray[np.int64]
 DAY = 86400
-_QUARTER = 900
-_EPOCH, _EPOCH_TIME = date(1970, 1, 1), datetime(1970, 1, 1, tzinfo=UTC)
+QUARTER = 900
+"""The rules of every zone since 1972 change at a quarter of an hour."""
+_EPOCH, _EPOCH_TIME = datetime(1970, 1, 1), datetime(1970, 1, 1, tzinfo=UTC)
+_SECOND = timedelta(seconds=1)
 EARLIEST, LATEST = -62_000_000_000, 253_000_000_000
 """Unix seconds that have a calendar date here: the years 6 to 9987."""
 
@@ -79,7 +81,7 @@ class Ticks:
         if self._local is None:
             return int(unix_seconds // self.tick_seconds)
         local = datetime.fromtimestamp(unix_seconds, self._local).date()
-        return (local - _EPOCH).days // (self.tick_seconds // DAY)
+        return (local - _EPOCH.date()).days // (self.tick_seconds // DAY)
 
     def first_from(self, unix_seconds: float) -> int:
         """The first tick that begins at a time or later. A range of time holds the ticks that begin
@@ -96,10 +98,10 @@ class Ticks:
         """The ticks of many times (whole Unix seconds, rounded down)."""
         if self._local is None or not len(unix_seconds):
             return unix_seconds // self.tick_seconds
-        quarters, inverse = np.unique(unix_seconds // _QUARTER, return_inverse=True)
-        begins = (quarters * _QUARTER).tolist()
+        quarters, inverse = np.unique(unix_seconds // QUARTER, return_inverse=True)
+        begins = (quarters * QUARTER).tolist()
         first = np.array([self.at(each) for each in begins], dtype=np.int64)
-        last = np.array([self.at(each + _QUARTER - 1) for each in begins], dtype=np.int64)
+        last = np.array([self.at(each + QUARTER - 1) for each in begins], dtype=np.int64)
         ticks = first[inverse]
         # zones before 1972 have offsets in seconds
         for at in np.flatnonzero((first != last)[inverse]).tolist():
@@ -108,10 +110,8 @@ class Ticks:
 
     def start_seconds(self, tick: int) -> int:
         """When a tick begins, in Unix seconds."""
-        if self._local is None:
-            return tick * self.tick_seconds
-        day = _EPOCH + timedelta(days=tick * (self.tick_seconds // DAY))
-        return int(datetime(day.year, day.month, day.day, tzinfo=self._local).timestamp())
+        local = tick * self.tick_seconds
+        return local if self._local is None else local - zone_offset(self.zone, local // QUARTER)
 
     def start(self, tick: int) -> datetime:
         """When a tick begins, in UTC."""
@@ -124,11 +124,8 @@ class Ticks:
 
     def starts_of(self, ticks: NDArray[np.int64]) -> NDArray[np.int64]:
         """When ticks begin, in Unix seconds."""
-        if self._local is None:
-            return ticks * self.tick_seconds
-        distinct, inverse = np.unique(ticks, return_inverse=True)
-        seconds = [self.start_seconds(tick) for tick in distinct.tolist()]
-        return np.array(seconds, dtype=np.int64)[inverse]
+        local = ticks * self.tick_seconds
+        return local if self._local is None else from_local(local, self.zone)
 
     def shown(self, tick: int) -> str:
         """When a tick begins, as people and files write it: ISO 8601 in UTC."""
@@ -165,6 +162,26 @@ def iso_times(seconds: NDArray[np.int64], zone: str) -> list[str]:
     return [shown[at] for at in inverse.tolist()]
 
 
+@lru_cache(maxsize=1 << 16)
+def zone_offset(zone: str, quarter: int) -> int:
+    """Seconds by which a zone is ahead of UTC, at a local time in quarters of an hour since 1970.
+
+    Where the clock is set back, the hour that happens twice is taken the first time; an hour that
+    is left out is taken as if the clock had not been set forward yet.
+    """
+    local = _EPOCH + timedelta(seconds=quarter * QUARTER)
+    offset = local.replace(tzinfo=_zone(zone)).utcoffset()
+    assert offset is not None
+    return offset // _SECOND
+
+
+def from_local(seconds: Numbers, zone: str) -> Numbers:
+    """The Unix seconds of local times, which are given as if they were in UTC."""
+    quarters, which = np.unique(seconds // QUARTER, return_inverse=True)
+    offsets = [zone_offset(zone, quarter) for quarter in quarters.tolist()]
+    return seconds - np.array(offsets, dtype=np.int64)[which]
+
+
 @lru_cache(maxsize=64)
 def _zone(name: str) -> ZoneInfo:
     try:
@@ -186,7 +203,6 @@ _IN_A_DAY = 1 << 17
 """More than the parts of a day that there can be."""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
 class WindowCalendar:
     """Where slots begin: ``per`` is a number and a unit (``15m``, ``1h``, ``1d``, ``1w``, ``1mo``,
     ``1y``).
@@ -199,38 +215,25 @@ class WindowCalendar:
     [24, 23, 24]
     """
 
-    per: str
-    zone: str = "UTC"
-
-    def __post_init__(self) -> None:
-        if _PER.fullmatch(self.per) is None or (
-            self._seconds and DAY % self._seconds and self._seconds % DAY
+    def __init__(self, per: str, zone: str = "UTC") -> None:
+        written = _PER.fullmatch(per)
+        count, unit = (int(written[1]), written[2]) if written else (0, "s")
+        self._months = count * _MONTHS.get(unit, 0)
+        self._seconds = 0 if self._months else count * UNITS[unit]
+        if not self._months and (
+            not self._seconds or (DAY % self._seconds and self._seconds % DAY)
         ):
             bound = "a part of a day, or a number of days, weeks, months or years"
-            raise bad_parameter("per", self.per, bound, "such as 15m, 1h, 1d or 1mo")
+            raise bad_parameter("per", per, bound, "such as 15m, 1h, 1d or 1mo")
+        self.per, self._nominal = per, count * UNITS[unit]
+        self._first_day = -_MONDAY if unit == "w" else 0
+        self._days = Ticks(tick_seconds=DAY, zone=zone)
         self.edges(0, 1)  # a slot that Python's calendar cannot hold is refused now
-
-    @property
-    def _parts(self) -> tuple[int, str]:
-        match = _PER.fullmatch(self.per)
-        assert match is not None
-        return int(match[1]), match[2]
-
-    @property
-    def _seconds(self) -> int:
-        """The nominal length; 0 for months and years."""
-        count, unit = self._parts
-        return 0 if unit in _MONTHS else count * UNITS[unit]
-
-    @property
-    def _days(self) -> Ticks:
-        return Ticks(tick_seconds=DAY, zone=self.zone)
 
     def edges(self, first: int, end: int) -> Numbers:
         """Where slots begin and end (Unix seconds): from at or before ``first`` to at or after
         ``end``."""
-        count, unit = self._parts
-        if (end - first) // (count * UNITS[unit]) > LARGEST_WINDOWS:
+        if (end - first) // self._nominal > LARGEST_WINDOWS:
             raise bad_parameter(
                 "per",
                 self.per,
@@ -240,11 +243,10 @@ class WindowCalendar:
         last = max(first, end - 1)
         if 0 < self._seconds < DAY:
             days = np.arange(self._days.at(first), self._days.at(last) + 2)
-            midnights = self._days.starts_of(days)
-            parts = -(-np.diff(midnights) // self._seconds)
-            inside = np.arange(parts.sum()) - np.repeat(np.cumsum(parts) - parts, parts)
-            edges = np.repeat(midnights[:-1], parts) + inside * self._seconds
-            edges = np.append(edges, midnights[-1])
+            midnights = self._days.starts_of(days)[:, np.newaxis]
+            inside = np.arange(0, np.diff(midnights, axis=0).max(), self._seconds)
+            starts = midnights[:-1] + inside
+            edges = np.append(starts[starts < midnights[1:]], midnights[-1])
             low, high = np.searchsorted(edges, first, side="right"), np.searchsorted(edges, end)
             return edges[low - 1 : high + 1]
         numbers = self.numbers(np.array([first, last]))
@@ -258,21 +260,20 @@ class WindowCalendar:
     def numbers(self, moments: Numbers) -> Numbers:
         """The numbers of the slots that hold some times (Unix seconds): later slots have larger
         ones."""
-        days, (count, unit) = self._days.of(moments), self._parts
-        if unit in _MONTHS:
+        days = self._days.of(moments)
+        if self._months:
             months = days.astype("datetime64[D]").astype("datetime64[M]").astype(np.int64)
-            return months // (count * _MONTHS[unit])
+            return months // self._months
         if self._seconds >= DAY:
-            return (days + _MONDAY * (unit == "w")) // (self._seconds // DAY)
+            return (days - self._first_day) // (self._seconds // DAY)
         return days * _IN_A_DAY + (moments - self._days.starts_of(days)) // self._seconds
 
     def _first_days(self, numbers: Any) -> Any:
         """The first days (since 1970) of slots of days or longer."""
-        count, unit = self._parts
-        if unit in _MONTHS:
-            months = np.asarray(numbers * count * _MONTHS[unit]).astype("datetime64[M]")
+        if self._months:
+            months = np.asarray(numbers * self._months).astype("datetime64[M]")
             return months.astype("datetime64[D]").astype(np.int64)
-        return numbers * (self._seconds // DAY) - _MONDAY * (unit == "w")
+        return numbers * (self._seconds // DAY) + self._first_day
 
     def ticks_in(self, ticks: Ticks, number: int) -> range:
         """The ticks that begin in the slot of that number."""
