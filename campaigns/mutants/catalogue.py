@@ -882,7 +882,7 @@ MUTANTS = (
     Mutant(
         "what is public now said to be what was public then",
         "service/read_routes.py",
-        "published.total(as_of=choice.as_of)",
+        "published.total(as_of=request.as_of)",
         "published.total()",
         ("tests/service/test_figures.py",),
     ),

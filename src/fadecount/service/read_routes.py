@@ -99,16 +99,31 @@ class ReadContext:
 
 @dataclass(frozen=True, slots=True)
 class ReadRequest:
-    """A request for what a stream has published."""
+    """A question about what a stream has ``published``: about the columns of some keys (their
+    ``positions``), as it was public at the beginning of the tick ``as_of`` (None: now)."""
 
     stream: PublicStream
     query: Any
     as_csv: bool
-    reader: Reader
+    published: Published
+    positions: Sequence[int]
+    as_of: int | None
 
-    @property
-    def published(self) -> Published:
-        return self.stream.published(self.reader)
+    @classmethod
+    def of(cls, stream: PublicStream, query: Any, as_csv: bool, reader: Reader) -> ReadRequest:
+        """The question of a query, or a Problem."""
+        published, positions = stream.published(reader), range(len(stream.keys))
+        as_of = _vintage(stream, query.as_of) if isinstance(query, FigureQuery) else None
+        key, together = getattr(query, "key", None), getattr(query, "together", False)
+        if together:
+            published, positions = published.together(), range(1)
+        if key is not None:
+            if together:
+                raise bad_request("bad_query", "together must be false where there is a key")
+            if key not in stream.positions:
+                raise not_found()
+            positions = range(stream.positions[key], stream.positions[key] + 1)
+        return cls(stream, query, as_csv, published, positions, as_of)
 
 
 def from_published(
@@ -125,7 +140,7 @@ def from_published(
 
         def read(reader: Reader) -> Tagged:
             with refusing("bad_query", slot_lengths(stream), (ParameterError,)):
-                return make(ReadRequest(stream, query, as_csv, reader))
+                return make(ReadRequest.of(stream, query, as_csv, reader))
 
         tagged = await context.pool.read(stream, (make.__name__, as_csv, query), read)
         # until the open tick is over; a second less, so that nobody who hears of the change has an
@@ -214,16 +229,6 @@ def _privacy(name: str, query: PrivacyQuery, curve: FadingCurve) -> Privacy:
     )
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Choice:
-    """What of a stream's figures is asked for: columns of the ``published`` ones, as of a tick."""
-
-    published: Published
-    positions: Sequence[int]
-    per: str
-    as_of: int | None
-
-
 Part = tuple[Figures, slice, str | None]
 """Figures, which of their rows are on the page, and where the next page begins."""
 
@@ -243,31 +248,28 @@ def get_total(request: ReadRequest) -> Tagged:
 def get_so_far(request: ReadRequest) -> Tagged:
     """The slot that is not over: so far today, for a day; JSON or CSV."""
 
-    def so_far(_: ReadRequest, choice: Choice) -> Part:
-        return choice.published.so_far(choice.per, as_of=choice.as_of), slice(None), None
+    def so_far(request: ReadRequest, per: str) -> Part:
+        return request.published.so_far(per, as_of=request.as_of), slice(None), None
 
     return _page(request, slot_length(request.stream, request.query.per), so_far)
 
 
-def _page(request: ReadRequest, per: str, read: Callable[[ReadRequest, Choice], Part]) -> Tagged:
+def _page(request: ReadRequest, per: str, read: Callable[[ReadRequest, str], Part]) -> Tagged:
     """What was asked for, with what one must know of it."""
-    stream, query = request.stream, request.query
+    stream, query, published = request.stream, request.query, request.published
     description, zone = stream.status.description, stream.ticks.zone
     require_sum(description, per)
-    as_of, positions = _vintage(stream, query.as_of), _positions(stream, query)
-    published = request.published.together() if query.together else request.published
     figures, part, following = no_figures(len(published.keys)), slice(0), None
     if published.steps:
-        choice = Choice(published=published, positions=positions, per=per, as_of=as_of)
-        figures, part, following = read(request, choice)
-    table = figures.table((None,) if query.together else stream.keys, positions)
+        figures, part, following = read(request, per)
+    table = figures.table((None,) if query.together else stream.keys, request.positions)
     table = {name: column[part] for name, column in table.items()}
     rows: Iterator[Any] = table_rows(stream.name, table, zone)
     if request.as_csv:
         parameters = {name: str(each) for name, each in msgspec.to_builtins(query).items()}
         link = urlencode({**parameters, "cursor": following}) if following else None
         return Tagged(csv_text([COLUMNS, *rows]).encode(), CSV, next_page=link)
-    through = stream.through if as_of is None else as_of
+    through = stream.through if request.as_of is None else request.as_of
     page = FigurePage(
         stream=stream.name,
         per=per,
@@ -280,44 +282,44 @@ def _page(request: ReadRequest, per: str, read: Callable[[ReadRequest, Choice], 
     return tagged_json(page)
 
 
-def _figures(request: ReadRequest, choice: Choice) -> Part:
+def _figures(request: ReadRequest, per: str) -> Part:
     """A page, and where the next one begins: its tick, and the first of the keys."""
-    query, stream = request.query, request.stream
-    published, as_of = choice.published, choice.as_of
+    query, stream, published = request.query, request.stream, request.published
     first, skip = None, 0
     if query.since is not None:
         first = _first_from(stream, query.since, "since")
     if query.cursor is not None:
         first, skip = map(int, query.cursor.split("."))
-    end = published.first_tick + published.steps if as_of is None else as_of
+    end = published.first_tick + published.steps if request.as_of is None else request.as_of
     if query.until is not None:
         end = min(end, _first_from(stream, query.until, "until"))
-    width = max(1, len(choice.positions))
+    width = max(1, len(request.positions))
     most = max(1, min(query.limit // width + 2, MOST_CELLS // len(stream.keys)))
     begin = published.first_tick if first is None else first
-    if choice.per == TOTAL:
+    if per == TOTAL:
         if first is not None:
             stream.require_kept(first)
-        begin = max(stream.first_tick, begin)
-        pieces = published.running(since=begin, until=min(end, begin + most), as_of=as_of)
+        begin = max(stream.status.shown_from, begin)
+        end_of_page = min(end, begin + most)
+        pieces = published.running(since=begin, until=end_of_page, as_of=request.as_of)
         figures = Figures.joined([no_figures(1 if query.together else len(stream.keys)), *pieces])
     else:
-        figures = published.figures(choice.per, since=first, until=end, as_of=as_of, most=most)
-    places = np.flatnonzero(figures.known[:, choice.positions].ravel())
+        figures = published.figures(per, since=first, until=end, as_of=request.as_of, most=most)
+    places = np.flatnonzero(figures.known[:, request.positions].ravel())
     skipped = int(np.searchsorted(places, skip))
     page = slice(skipped, skipped + query.limit)
     if len(places) <= page.stop and len(figures) < most:
         return figures, page, None
     slot, column = divmod(int(places[page.stop]), width) if len(places) > page.stop else (most, 0)
-    is_counted = choice.per == TOTAL or not slot
+    is_counted = per == TOTAL or not slot
     tick = begin + slot if is_counted else stream.ticks.at(int(figures.ends[slot - 1]))
     return figures, page, f"{tick}.{column}" if tick < end else None
 
 
-def _total(request: ReadRequest, choice: Choice) -> Part:
-    published, stream, at = choice.published, request.stream, request.query.at
+def _total(request: ReadRequest, _per: str) -> Part:
+    published, stream, at = request.published, request.stream, request.query.at
     if at is None:
-        return published.total(as_of=choice.as_of), slice(None), None
+        return published.total(as_of=request.as_of), slice(None), None
     with refusing("bad_query", TIMES):
         times = [msgspec.convert(each, Time, strict=False) for each in at.split(",")]
     if len(times) > 1 and len(times) * len(stream.keys) > MOST_CELLS:
@@ -326,18 +328,7 @@ def _total(request: ReadRequest, choice: Choice) -> Part:
     began = stream.ticks.local(published.first_tick)
     detail = f"at must be {began} or later, where the stream began"
     with refusing("bad_query", detail, (ParameterError,)):
-        return published.totals(ticks, as_of=choice.as_of), slice(None), None
-
-
-def _positions(stream: PublicStream, query: FigureQuery) -> Sequence[int]:
-    """The positions of the keys that are asked for, among the columns of figures."""
-    if query.key is None:
-        return range(1 if query.together else len(stream.keys))
-    if query.together:
-        raise bad_request("bad_query", "together must be false where there is a key")
-    if query.key not in stream.positions:
-        raise not_found()
-    return (stream.positions[query.key],)
+        return published.totals(ticks, as_of=request.as_of), slice(None), None
 
 
 def _vintage(stream: PublicStream, moment: datetime | None) -> int | None:
