@@ -860,7 +860,7 @@ MUTANTS = (
     ),
     Mutant(
         "a live reader gets without end what it has seen",
-        "service/live.py",
+        "service/read_routes.py",
         "through > after",
         "through >= after",
         ("tests/service/test_live.py",),

@@ -1,5 +1,5 @@
-"""Routes that read: streams, their figures, and what they cost. They see published figures and
-public facts, nothing else.
+"""Routes that read: streams, their figures, what they cost, and when something new is published.
+They see published figures and public facts, nothing else.
 
 Each answer is made on a thread and kept in memory until the next tick of its stream is closed. Each
 has an entity tag, so a reader who has it already gets a status 304.
@@ -7,7 +7,8 @@ has an entity tag, so a reader who has it already gets a status 304.
 
 from __future__ import annotations
 
-from collections.abc import Awaitable, Callable, Iterator, Mapping, Sequence
+import asyncio
+from collections.abc import AsyncGenerator, Awaitable, Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime
 from functools import wraps
@@ -34,17 +35,19 @@ from fadecount.service.http import (
     JSON,
     SECURITY_HEADERS,
     Answer,
+    Problem,
     Request,
     Tagged,
     bad_request,
     not_found,
     refusing,
     tagged_json,
+    unavailable,
 )
 from fadecount.service.parsing import FigureQuery, PrivacyQuery, StreamsQuery, Time, length_of
 from fadecount.service.reader_pool import PublicStream, ReaderPool
 from fadecount.service.settings import Clock
-from fadecount.service.tokens import Access
+from fadecount.service.tokens import Access, Grant
 from fadecount.streams.export import COLUMNS, csv_text, table_rows
 from fadecount.streams.published import (
     TOTAL,
@@ -351,9 +354,9 @@ def _tick(stream: PublicStream, moment: datetime, name: str) -> int:
 
 
 def _first_from(stream: PublicStream, moment: datetime, name: str) -> int:
-    """The first tick that begins at or after a time."""
-    tick = _tick(stream, moment, name)
-    return tick + (stream.ticks.start_seconds(tick) < moment.timestamp())
+    """The first tick that begins at a time or later."""
+    _tick(stream, moment, name)
+    return stream.ticks.first_from(moment.timestamp())
 
 
 def slot_length(stream: PublicStream, requested: str | None, *, totals: bool = False) -> str:
@@ -387,3 +390,68 @@ def slot_lengths(stream: PublicStream) -> str:
         )
     tick = format_duration(stream.ticks.tick_seconds)
     return f"per must be made of whole ticks of {tick}, such as 1d or 1mo, up to 1,000 years"
+
+
+# Live
+# ------------------------------------------------------------------------------------------------
+EVENT_STREAM = "text/event-stream"
+LIVE_HEADERS = (
+    (b"content-type", EVENT_STREAM.encode()),
+    (b"cache-control", b"no-store"),
+    (b"x-accel-buffering", b"no"),
+)
+HEARTBEAT = b": still here\n\n"
+HEARTBEAT_SECONDS = 15.0
+RETRY_MILLISECONDS = 2000
+MOST_LIVE_READERS = 512
+
+
+async def follow_live(context: ReadContext, request: Request) -> Answer:
+    """Server-sent events: one at once if something is published, then one for each publication."""
+    stream = await context.pool.stream(request.name)
+    if context.pool.is_ending or context.live_readers >= MOST_LIVE_READERS:
+        raise unavailable("too many live readers; try again later")
+    frames = _frames(context, request.grant, stream)
+    return Answer(b"", headers=LIVE_HEADERS, frames=frames)
+
+
+async def _frames(
+    context: ReadContext, grant: Grant | None, stream: PublicStream
+) -> AsyncGenerator[bytes]:
+    """What is published, until the service ends, the token is revoked or the stream is deleted.
+
+    An event holds the time through which the stream is published, so its size and its time depend
+    on the public clock alone. Only the position of each reader is kept; one that is slow gets the
+    newest event. Readers read figures again when they get one.
+    """
+    name, uid, pool = stream.name, stream.status.uid, context.pool
+    after: int | None = None
+    context.live_readers += 1
+    try:
+        yield b"retry: %d\n\n" % RETRY_MILLISECONDS
+        while True:
+            # before the checks, so that no change after them is missed
+            change = pool.next_change(name)
+            if pool.is_ending or not context.access.still(grant):
+                return
+            try:
+                stream = await pool.stream(name)
+            except Problem as problem:  # a store that does not answer says nothing about the stream
+                if problem.status == 404:
+                    return
+            if stream.status.uid != uid:  # deleted; this is another one of the same name
+                return
+            through = stream.through
+            if through is not None and (after is None or through > after):
+                after = through
+                moment = stream.ticks.local(through).encode()
+                data = b'{"published_through":"%b"}' % moment
+                yield b"id: %b\nevent: published\ndata: %b\n\n" % (moment, data)
+                continue
+            try:
+                async with asyncio.timeout(HEARTBEAT_SECONDS):
+                    await change.wait()
+            except TimeoutError:
+                yield HEARTBEAT
+    finally:
+        context.live_readers -= 1

@@ -43,7 +43,7 @@ DELTA = 1e-6
 _VISIT = msgspec.json.Decoder(Visit)
 _DOMAIN = re.compile(r"(?=.{1,80}$)[a-z0-9]([a-z0-9-]*[a-z0-9])?(\.[a-z0-9]([a-z0-9-]*[a-z0-9])?)*")
 _TEXT: Any = ((b"content-type", b"text/plain"), (b"cache-control", b"no-store"))
-ACCEPTED = Answer(b"ok", 202, (*_TEXT, ANY_ORIGIN, (b"content-length", b"2")), EMBEDDED_HEADERS)
+ACCEPTED = Answer(b"ok", 202, (*_TEXT, ANY_ORIGIN), EMBEDDED_HEADERS)
 PREFLIGHT = Answer(
     b"",
     204,
