@@ -611,15 +611,15 @@ MUTANTS = (
     Mutant(
         "large requests committed together",
         "service/writer.py",
-        "room -= self._jobs[0].keys if group else 0",
-        "room -= 0",
+        "while keys < MOST_KEYS:",
+        "while True:",
         ("tests/service/test_writer.py",),
     ),
     Mutant(
         "waiting batches not bounded",
         "service/writer.py",
-        "full = self._bytes + job.bytes > self._limits.waiting_bytes",
-        "full = self._bytes < 0",
+        "if self._bytes + size > self._limits.waiting_bytes:",
+        "if self._bytes < 0:",
         ("tests/service/test_writer.py",),
     ),
     Mutant(
@@ -830,10 +830,10 @@ MUTANTS = (
     ),
     Mutant(
         "equal events counted once",
-        "service/parsing.py",
-        "event.count * times, event.amount",
-        "event.count, event.amount",
-        ("tests/service/test_parsing.py",),
+        "service/writer.py",
+        "times * event.count",
+        "event.count",
+        ("tests/service/test_client.py", "tests/service/test_counting.py"),
     ),
     Mutant(
         "a repeated request on the same connection",

@@ -150,7 +150,7 @@ def test_retention_may_be_set_at_the_creation(
         harness.request("GET", "/v1/streams/brief", token=harness.admin).json()["retain_seconds"]
         == 300
     )
-    first = harness.stream("brief").status.status.shown_from
+    first = harness.stream("brief").status.first_tick
     assert first is not None
     harness.close_tick(20, name="brief")
     wait_for(lambda: harness.stream("brief").status.shown_from == first + 15)
@@ -197,7 +197,7 @@ def test_old_figures_of_a_stream_that_has_ended_are_removed(
 ) -> None:
     monkeypatch.setattr(writer, "UPKEEP_SECONDS", 0.1)
     harness.create("short", mechanism=fc.Binary(epsilon=1.0, horizon=30))
-    first = harness.stream("short").status.status.shown_from
+    first = harness.stream("short").status.first_tick
     assert first is not None
     harness.close_tick(31)
     wait_for(lambda: harness.stream("short").last_tick == first + 29)

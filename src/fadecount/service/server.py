@@ -204,7 +204,7 @@ async def _serve(
     if not await service.stop():
         logging.shutdown()
         os._exit(1)
-    return 1 if service.writer.failed.is_set() else 0
+    return 1 if service.writer.failed else 0
 
 
 def allowed_hosts(host: str, port: int, extra: Iterable[str] = ()) -> frozenset[str]:

@@ -25,7 +25,7 @@ from fadecount.service.http import (
     Problem,
     Request,
 )
-from fadecount.service.parsing import ONLY_KEY, SentEvents, Visit
+from fadecount.service.parsing import ONLY_KEY, Event, SentEvents, Visit
 from fadecount.service.writer import Leader, Writer
 from fadecount.sources.visits import page_of, visitor_of
 from fadecount.streams import Description, Group, Ticks, Unit
@@ -210,7 +210,7 @@ class VisitContext:
             for kind, counting in STREAMS.items():
                 key = page if counting.discovers else ONLY_KEY
                 if key:
-                    sent = SentEvents({key: 1}, single=True, person=visitor)
+                    sent = SentEvents({Event(key): 1}, visitor)
                     future = self.writer.accept(stream_name(domain, kind), sent, None)
                     future.add_done_callback(lambda done: done.cancelled() or done.exception())
 
