@@ -59,6 +59,21 @@ def test_undeclared_keys_are_taken_alike_and_appear(harness: Harness) -> None:
     assert b"/new,2,2,2," in rows and b"/secret" not in rows
 
 
+def test_keys_appear_where_none_is_declared(harness: Harness) -> None:
+    with harness.client() as client:
+        client.create("pages", tick="1h", mechanism=DAYS, unit=UNIT, discovery=DISCOVERY)
+        assert client.stream("pages").keys == ()
+    for person in "bc":
+        send(harness, "/new", person)
+    harness.close_tick(48, name="pages")
+    top = read(harness, "top?per=1d").json()
+    assert top["start"] == "2023-11-15T00:00:00Z" and top["keys"] == []
+    rows = read(harness, "figures.csv").body
+    assert b"/new,2,2,2," in rows
+    empty = ("figures", "so-far", "badge.svg", "badge.json", "chart.svg")
+    assert {read(harness, route).status for route in empty} == {200}
+
+
 def test_too_many_keys_stop_their_stream_only(
     harness: Harness, monkeypatch: pytest.MonkeyPatch
 ) -> None:

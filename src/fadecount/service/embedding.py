@@ -144,8 +144,8 @@ def _local(stream: PublicStream, moment: float) -> datetime:
 
 
 def _last_slots(request: ReadRequest, most: int, *, lag: int = 0) -> tuple[str, Figures]:
-    """The length of slots, and the last whole ones that were over ``lag`` ticks ago and have
-    figures, oldest first."""
+    """The length of slots, and the last whole ones that were over ``lag`` ticks ago, oldest
+    first."""
     stream, published = request.stream, request.published
     per = slot_length(stream, request.query.per)
     end = published.first_tick + published.steps - lag
@@ -154,17 +154,21 @@ def _last_slots(request: ReadRequest, most: int, *, lag: int = 0) -> tuple[str, 
     over = stream.ticks.start_seconds(end)
     begin = stream.ticks.at(over - (most + 2) * parse_duration(per))
     figures = published.figures(per, since=max(stream.status.shown_from, begin), until=end)
-    is_whole = ~figures.partial & (figures.ends <= over) & figures.known.any(axis=1)
+    is_whole = ~figures.partial & (figures.ends <= over)
     return per, figures.chosen(np.flatnonzero(is_whole)[-most:])
 
 
 def _bars(request: ReadRequest, most: int) -> tuple[str, Figures, int]:
-    """The last slots of the key that was asked for, or of all together, and its column."""
-    if request.query.key is not None:
-        return *_last_slots(request, most), request.positions[0]
-    if len(request.stream.keys) > 1:
+    """The last slots with figures of the key that was asked for, or of all together, and its
+    column."""
+    keys, key = request.stream.keys, request.query.key
+    if key is None and len(keys) > 1:
         request = replace(request, published=request.published.together())
-    return *_last_slots(request, most), 0
+    per, figures = _last_slots(request, most)
+    if not keys:
+        return per, no_figures(1), 0
+    at = 0 if key is None else request.positions[0]
+    return per, figures.chosen(np.flatnonzero(figures.known.any(axis=1))), at
 
 
 def get_top(request: ReadRequest) -> Tagged:

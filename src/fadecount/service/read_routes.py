@@ -297,7 +297,7 @@ def _figures(request: ReadRequest, per: str) -> Part:
     if query.until is not None:
         end = min(end, _first_from(stream, query.until, "until"))
     width = max(1, len(request.positions))
-    most = max(1, min(query.limit // width + 2, MOST_CELLS // len(stream.keys)))
+    most = max(1, min(query.limit // width + 2, MOST_CELLS // max(1, len(stream.keys))))
     begin = published.first_tick if first is None else first
     if per == TOTAL:
         if first is not None:

@@ -421,7 +421,8 @@ class Leader:
             self._states[name], self._ahead[name] = "clock ahead", stream
         if reading.due is None:
             return range(0)
-        most = min(MOST_TICKS_AT_ONCE, max(1, CELLS // stream.status.width), _steps_left(stream))
+        wide = max(1, CELLS // max(1, stream.status.width))
+        most = min(MOST_TICKS_AT_ONCE, wide, _steps_left(stream))
         due = range(tick, min(reading.due + 1, tick + most))
         if not due:
             self._halt(name, "ended")
