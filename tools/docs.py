@@ -18,7 +18,7 @@ from pathlib import Path
 from types import ModuleType
 
 from fadecount.cli.main import build_parser
-from fadecount.service.openapi import openapi_document
+from fadecount.service.routes import openapi_document
 from tools.http_page import http_page
 
 ROOT = Path(__file__).parent.parent
@@ -130,7 +130,7 @@ def modules_page() -> str:
 
 def pages() -> dict[str, str]:
     """The text of every page that is made from the code, by its name in ``docs/``."""
-    description = openapi_document().decode()
+    description = openapi_document().body.decode()
     return {
         "cli.md": commands_page(),
         "library.md": library_page(),

@@ -16,7 +16,7 @@ from pathlib import Path
 from tests.service.process import ServeProcess
 
 import fadecount as fc
-from fadecount.service.openapi import openapi_document
+from fadecount.service.routes import openapi_document
 
 DELETION = "delete_streams_name"
 CHECKS = (
@@ -35,7 +35,7 @@ def main() -> int:
         ServeProcess(Path(name), "--max-body", "100000") as service,
     ):
         document = Path(name) / "openapi.json"
-        document.write_bytes(openapi_document())
+        document.write_bytes(openapi_document().body)
         with fc.Client(service.url, service.admin) as client:
             for stream in ("load", "0"):
                 client.create(

@@ -46,7 +46,6 @@ _OWN = (
     "date",
     "content-length",
     "etag",
-    "x-request-id",
 )  # the clock, the published values, or chance
 
 

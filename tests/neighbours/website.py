@@ -110,8 +110,7 @@ def _send(harness: Harness, visit: Visit) -> tuple[object, ...]:
         user_agent=visit.agent,
         content_type="text/plain",
     )
-    own = ("date", "x-request-id")
-    headers = {name: text for name, text in reply.headers.items() if name not in own}
+    headers = {name: text for name, text in reply.headers.items() if name != "date"}
     return reply.status, reply.body, headers
 
 

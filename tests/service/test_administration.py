@@ -47,13 +47,13 @@ def test_old_releases_are_removed_while_the_service_runs(
 ) -> None:
     monkeypatch.setattr(writer, "UPKEEP_SECONDS", 0.1)
     harness.close_tick(60)
-    first = harness.stream("doors").first_tick
+    first = harness.stream("doors").status.shown_from
     assert first is not None
     page = harness.request(
         "GET", "/v1/streams/doors/figures?per=total&limit=2", token=harness.admin
     ).json()
     harness.retain("doors", 600)
-    wait_for(lambda: harness.stream("doors").first_tick == first + 50)
+    wait_for(lambda: harness.stream("doors").status.shown_from == first + 50)
     stream = harness.stream("doors")
     shown = stream.ticks.shown
     stream = harness.request("GET", "/v1/streams/doors", token=harness.admin).json()
@@ -75,7 +75,7 @@ def test_old_releases_are_removed_while_the_service_runs(
     ).json()["figures"]
     assert found[0]["partial"] is False and len(found) >= 2
     harness.close_tick(30)
-    wait_for(lambda: harness.stream("doors").first_tick == first + 80)
+    wait_for(lambda: harness.stream("doors").status.shown_from == first + 80)
 
 
 def test_streams_are_deleted_over_http(harness: Harness) -> None:
@@ -153,7 +153,7 @@ def test_retention_may_be_set_at_the_creation(
     first = harness.stream("brief").status.first_tick
     assert first is not None
     harness.close_tick(20, name="brief")
-    wait_for(lambda: harness.stream("brief").first_tick == first + 15)
+    wait_for(lambda: harness.stream("brief").status.shown_from == first + 15)
     new = {
         "name": "other",
         "tick": "1m",
@@ -202,7 +202,7 @@ def test_old_figures_of_a_stream_that_has_ended_are_removed(
     harness.close_tick(31)
     wait_for(lambda: harness.stream("short").last_tick == first + 29)
     harness.retain("short", 600)
-    wait_for(lambda: harness.stream("short").first_tick == first + 20)
+    wait_for(lambda: harness.stream("short").status.shown_from == first + 20)
     sent = harness.post("/v1/streams/short/events", {"events": [{"key": "a"}]})
     keys = harness.post("/v1/streams/short/keys", {"keys": ["c"]})
     assert {(each.status, each.json()["code"]) for each in (sent, keys)} == {(409, "ended")}

@@ -18,7 +18,6 @@ from tests.service.harness import Harness, Reply
 DISCOVERY = fc.Discovery("1d", ((0, 4096.0),), 1e-9)
 """Keys of two persons appear, with exact counts."""
 DAYS = fc.Blocks(fc.Level(1, 4096.0), fc.Level(24, 4096.0))
-VARYING = ("date", "x-request-id")
 UNIT: dict[str, str | int] = {"of": "person", "per": "1d"}
 
 
@@ -31,7 +30,7 @@ def send(harness: Harness, key: str, person: str) -> tuple[int, Any, Any]:
     sent = json.dumps({"person": person, "events": [{"key": key}]})
     path, kind = "/v1/streams/pages/events", "application/json"
     reply = harness.request("POST", path, sent, token=harness.admin, content_type=kind)
-    shown = {name: text for name, text in reply.headers.items() if name not in VARYING}
+    shown = {name: text for name, text in reply.headers.items() if name != "date"}
     return reply.status, reply.body, tuple(sorted(shown.items()))
 
 
@@ -58,6 +57,21 @@ def test_undeclared_keys_are_taken_alike_and_appear(harness: Harness) -> None:
         assert not found
     rows = read(harness, "figures.csv").body
     assert b"/new,2,2,2," in rows and b"/secret" not in rows
+
+
+def test_keys_appear_where_none_is_declared(harness: Harness) -> None:
+    with harness.client() as client:
+        client.create("pages", tick="1h", mechanism=DAYS, unit=UNIT, discovery=DISCOVERY)
+        assert client.stream("pages").keys == ()
+    for person in "bc":
+        send(harness, "/new", person)
+    harness.close_tick(48, name="pages")
+    top = read(harness, "top?per=1d").json()
+    assert top["start"] == "2023-11-15T00:00:00Z" and top["keys"] == []
+    rows = read(harness, "figures.csv").body
+    assert b"/new,2,2,2," in rows
+    empty = ("figures", "so-far", "badge.svg", "badge.json", "chart.svg")
+    assert {read(harness, route).status for route in empty} == {200}
 
 
 def test_too_many_keys_stop_their_stream_only(

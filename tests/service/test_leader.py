@@ -10,7 +10,7 @@ import pytest
 import fadecount as fc
 from fadecount.service import writer
 from fadecount.service.http import Problem
-from fadecount.service.parsing import SentEvents
+from fadecount.service.parsing import Event, SentEvents
 from fadecount.service.writer import Leader, Sent
 from fadecount.streams import Description, FileFence, SQLiteStore, Stream, Ticks
 from fadecount.streams.database import Checkpoints
@@ -47,7 +47,12 @@ class Noted(Checkpoints):
 def send(
     leader: Leader, counts: dict[str, int], now: float, batch_id: str | None = None
 ) -> list[bool | Problem]:
-    return accept(leader, "doors", [(SentEvents(counts), batch_id)], now)
+    return accept(
+        leader,
+        "doors",
+        [(SentEvents({Event(key): count for key, count in counts.items()}), batch_id)],
+        now,
+    )
 
 
 def accept(leader: Leader, name: str, sent: Sequence[Sent], now: float) -> list[bool | Problem]:
@@ -101,7 +106,7 @@ def test_while_a_stream_catches_up_events_are_to_be_sent_again(
 def test_a_wrong_batch_is_refused_by_itself_and_before_the_others_are_written(
     leader: Leader, clock: StillClock
 ) -> None:
-    sent = [(SentEvents({key: 1}), None) for key in ("a", "unknown", "a")]
+    sent = [(SentEvents({Event(key): 1}), None) for key in ("a", "unknown", "a")]
     first, wrong, last = accept(leader, "doors", sent, clock.moment)
     assert (
         (first, last) == (True, True) and isinstance(wrong, Problem) and wrong.code == "unknown_key"
@@ -142,7 +147,7 @@ def test_a_stream_that_cannot_go_on_does_not_stop_the_others(
     assert "stream copied cannot go on (FenceError)" in caplog.text
     for name in ("short", "copied"):
         with pytest.raises(Problem, match="not in order"):
-            accept(leader, name, [(SentEvents({"all": 1}), None)], clock.moment)
+            accept(leader, name, [(SentEvents({Event("all"): 1}), None)], clock.moment)
 
 
 def test_streams_that_are_due_are_closed_in_groups(
@@ -186,7 +191,10 @@ def test_batches_of_several_streams_share_a_transaction(leader: Leader, clock: S
     leader._store._context.checkpoint = noted = Noted()
     for name in ("gates", "walls"):
         leader.create(Description(name=name, mechanism=EXACT, ticks=Ticks(tick_seconds=60)), ["a"])
-    sent: list[Sent] = [(SentEvents({"a": 1}), None), (SentEvents({"unknown": 1}), None)]
+    sent: list[Sent] = [
+        (SentEvents({Event("a"): 1}), None),
+        (SentEvents({Event("unknown"): 1}), None),
+    ]
     noted.seen.clear()
     found = leader.accept({"walls": sent, "nowhere": sent, "gates": sent}, clock.moment)
     assert noted.seen == ["before accept", "accept written", "accept committed"]

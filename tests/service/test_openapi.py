@@ -4,11 +4,10 @@ from __future__ import annotations
 
 import json
 
-from fadecount.service.openapi import openapi_document
-from fadecount.service.routes import READING, WRITING
+from fadecount.service.routes import READING, WRITING, openapi_document
 from tests.service.harness import Harness
 
-DOCUMENT = json.loads(openapi_document())
+DOCUMENT = json.loads(openapi_document().body)
 
 
 def test_every_route_answers_as_it_is_described(shown: Harness) -> None:

@@ -12,7 +12,7 @@ from typing import Any
 import pytest
 
 from fadecount.service.http import Problem
-from fadecount.service.parsing import SentEvents
+from fadecount.service.parsing import Event, SentEvents
 from fadecount.service.tokens import Role
 from fadecount.service.writer import Leader
 from fadecount.streams import Batch, Description, FileFence, PostgresStore, Store, Stream, Ticks
@@ -95,7 +95,9 @@ def test_a_stream_that_another_process_leads_at_once_is_created_all_the_same(
     monkeypatch.setattr(store, "open", open_late)
     assert leaders[0].create(described("doors"), ["a"])
     assert not leaders[0].create(described("doors"), ["a"])
-    assert leaders[0].accept({"doors": [(SentEvents({"a": 1}), None)]}, START) == {"doors": [True]}
+    assert leaders[0].accept({"doors": [(SentEvents({Event("a"): 1}), None)]}, START) == {
+        "doors": [True]
+    }
     assert (leaders[0].states(), leaders[1].states()) == ({}, {"running": 1})
 
 
@@ -120,12 +122,12 @@ def test_keys_declared_at_a_process_that_does_not_lead(open_store: Callable[[], 
     has declared since."""
     one, two = (Leader(open_store(), StillClock()) for _ in range(2))
     one.create(described("doors"), ["a"])
-    assert two.accept({"doors": [(SentEvents({"a": 1}), None)]}, START) == {"doors": [True]}
+    assert two.accept({"doors": [(SentEvents({Event("a"): 1}), None)]}, START) == {"doors": [True]}
     two.declare("doors", ["a"])
     with pytest.raises(Problem, match="another process leads"):
         two.declare("doors", ["b"])
     one.declare("doors", ["b"])
-    assert two.accept({"doors": [(SentEvents({"b": 1}), None)]}, START) == {"doors": [True]}
+    assert two.accept({"doors": [(SentEvents({Event("b"): 1}), None)]}, START) == {"doors": [True]}
 
 
 class _Stops(Checkpoints):
@@ -230,13 +232,15 @@ def test_a_stream_that_another_process_deleted_takes_nothing_and_others_do(
     one, two = (Leader(open_store(), StillClock()) for _ in range(2))
     for name in ("doors", "gates"):
         one.create(described(name), ["a"])
-    sent = (SentEvents({"a": 1}), None)
+    sent = (SentEvents({Event("a"): 1}), None)
     assert two.accept({"doors": [sent], "gates": [sent]}, START) == {
         "doors": [True],
         "gates": [True],
     }
     one.delete("doors")
-    found = two.accept({"doors": [sent, (SentEvents({"b": 1}), None)], "gates": [sent]}, START)
+    found = two.accept(
+        {"doors": [sent, (SentEvents({Event("b"): 1}), None)], "gates": [sent]}, START
+    )
     assert found["gates"] == [True]
     assert [isinstance(each, Problem) and each.status for each in found["doors"]] == [404, 404]
 

@@ -12,7 +12,7 @@ import pytest
 from fadecount.errors import StoreError
 from fadecount.service import writer as writer_module
 from fadecount.service.http import Problem
-from fadecount.service.parsing import SentEvents
+from fadecount.service.parsing import Event, SentEvents
 from fadecount.service.settings import Clock, Limits
 from fadecount.service.writer import Writer
 
@@ -30,7 +30,7 @@ class Groups:
 
     def accept(self, wanted: Mapping[str, Sequence[Any]], _: float) -> dict[str, list[bool]]:
         sent = [events for batches in wanted.values() for events, _ in batches]
-        self.keys.append([len(events.counts) for events in sent])
+        self.keys.append([len(events.times) for events in sent])
         return {name: [True] * len(batches) for name, batches in wanted.items()}
 
     def close_due(self, _: float) -> int:
@@ -62,28 +62,30 @@ def made(
 
 
 def batch(keys: int) -> SentEvents:
-    return SentEvents(dict.fromkeys(map(str, range(keys)), 1))
+    return SentEvents(dict.fromkeys((Event(str(each)) for each in range(keys)), 1))
 
 
 def test_what_waits_is_committed_together_up_to_a_number_of_keys() -> None:
     async def run() -> list[list[int]]:
-        leader = Groups()
+        leader, hold = Groups(), threading.Event()
         writer = made(lambda: leader)
         writer.start()
-        with writer._wake:  # so that all of them wait when the first group is made
-            sent = [
-                writer.accept(f"s{at % 3}", batch(size), None)
-                for at, size in enumerate((20_000, 9_000, 1, 2, 20_000, 2_000))
-            ]
-        assert await asyncio.gather(*sent) == [True] * 6
+        held = writer.call(lambda _: hold.wait(20))  # so that all of them wait
+        await asyncio.sleep(0.1)
+        sent = [
+            writer.accept(f"s{at % 3}", batch(size), None)
+            for at, size in enumerate((20_000, 9_000, 1, 2, 20_000, 2_000))
+        ]
+        hold.set()
+        assert await asyncio.gather(held, *sent) == [True] * 7
         writer.stop()
         return [sorted(each) for each in leader.keys]
 
-    assert asyncio.run(run()) == [[1, 2, 9_000, 20_000], [2_000, 20_000]]
+    assert asyncio.run(run()) == [[20_000], [1, 2, 9_000, 20_000], [2_000]]
 
 
 def test_what_waits_is_bounded_in_bytes() -> None:
-    limits = Limits(waiting_bytes=3 * ((16 << 10) + 1000 * 153))
+    limits = Limits(waiting_bytes=3 * ((16 << 10) + 1000 * 203))
 
     async def run() -> None:
         hold = threading.Event()
@@ -146,7 +148,7 @@ def test_an_error_that_is_no_store_error_ends_the_service_with_a_sign(
         await asyncio.wait_for(told.wait(), 10)
         writer.stop()
         assert writer.trouble() is not None
-        return writer.failed.is_set()
+        return writer.failed
 
     assert asyncio.run(run())
     assert "ZeroDivisionError" in caplog.text and "anna" not in caplog.text
@@ -159,12 +161,16 @@ def test_whoever_waits_is_told_when_the_store_fails() -> None:
     async def run() -> None:
         writer = made(Groups)
         writer.start()
-        with writer._wake:
-            waiting = [writer.call(fail), writer.accept("s", batch(1), None)]
+        hold = threading.Event()
+        held = writer.call(lambda _: hold.wait(20))  # so that both of them wait
+        await asyncio.sleep(0.1)
+        waiting = [writer.call(fail), writer.accept("s", batch(1), None)]
+        hold.set()
+        assert await held
         for each in waiting:
             with pytest.raises(Problem):
                 await asyncio.wait_for(each, 10)
         writer.stop()
-        assert writer.failed.is_set()
+        assert writer.failed
 
     asyncio.run(run())

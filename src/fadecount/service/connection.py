@@ -17,7 +17,6 @@ from urllib.parse import unquote
 
 import httptools
 
-from fadecount.noise.entropy import unpredictable
 from fadecount.service.http import (
     Answer,
     Headers,
@@ -57,7 +56,6 @@ class Connections:
 
     def __init__(self, application: Application, limits: Limits) -> None:
         self.application, self.limits = application, limits
-        self.ids = _request_ids()
         self.open: set[Connection] = set()
         self.waiting: OrderedDict[Connection, None] = OrderedDict()
         """Those without a request to answer, the ones that have waited longest first."""
@@ -117,7 +115,6 @@ class Connection(asyncio.Protocol):
         self._parser = httptools.HttpRequestParser(self)
         # what follows a message that ends the connection is no reason not to answer it
         self._parser.set_dangerous_leniencies(lenient_data_after_close=True)
-        self._deadline = math.inf
         self._alarm: asyncio.TimerHandle | None = None
         self._watching: asyncio.TimerHandle | None = None
         self._writable = asyncio.Event()
@@ -232,7 +229,6 @@ class Connection(asyncio.Protocol):
             query_string=b"",
             headers=headers,
             address=self._peer[0] if self._peer else "",
-            id=next(self._server.ids),
         )
         self._server.waiting.pop(self, None)
         self._keep_alive = (
@@ -275,7 +271,8 @@ class Connection(asyncio.Protocol):
                 self._send(too_large(self._most))
 
     def on_message_complete(self) -> None:
-        self._in_message, self._deadline = False, math.inf
+        self._in_message = False
+        self._disarm()
         if not self._is_answered:
             self._request.body = bytes(self._body)
             self._send(None)
@@ -304,7 +301,7 @@ class Connection(asyncio.Protocol):
             self.transport.abort()
             raise
         except Exception as error:
-            log.error("an answer failed: %s (request %s)", type(error).__name__, request.id)
+            log.error("an answer failed: %s", type(error).__name__)
             self.transport.abort()
         self._task, request.body = None, b""  # the connection may stay open for long
         if not self._keep_alive:
@@ -325,13 +322,11 @@ class Connection(asyncio.Protocol):
         with self._server.sending(body) if len(body) > PIECE_BYTES else nullcontext():
             self._has_written = True
             self._keep_alive &= answer.frames is None
-            self.transport.write(
-                _head(answer, request.id, keep_alive=self._keep_alive) + body[:PIECE_BYTES]
-            )
+            self.transport.write(_head(answer, keep_alive=self._keep_alive) + body[:PIECE_BYTES])
             for at in range(PIECE_BYTES, len(body), PIECE_BYTES):
                 await self._writable.wait()
                 self.transport.write(body[at : at + PIECE_BYTES])
-        if answer.frames is not None:
+        if answer.frames is not None and request.method != "HEAD":
             self._is_live = True
             self.transport.set_write_buffer_limits(high=0)  # a slow reader gets the newest only
             async with aclosing(answer.frames) as frames:
@@ -347,7 +342,7 @@ class Connection(asyncio.Protocol):
         if self._task is not None:
             self._task.cancel()
         answer = problem.answer()
-        self.transport.write(_head(answer, b"", keep_alive=False) + answer.body)
+        self.transport.write(_head(answer, keep_alive=False) + answer.body)
         self._close()
 
     def end(self) -> asyncio.Task[None] | None:
@@ -364,32 +359,30 @@ class Connection(asyncio.Protocol):
     # Time.
 
     def _arm(self, seconds: float) -> None:
-        """Set the deadline. The alarm is set only if it would come too late: most deadlines are
-        kept, and a timer for each would cost more than its request."""
-        self._deadline = self._loop.time() + seconds
-        if self._alarm is None or self._alarm.when() > self._deadline:
-            if self._alarm is not None:
-                self._alarm.cancel()
-            self._alarm = self._loop.call_at(self._deadline, self._give_up)
+        """Set the deadline, instead of the one before."""
+        self._disarm()
+        self._alarm = self._loop.call_later(seconds, self._give_up)
+
+    def _disarm(self) -> None:
+        if self._alarm is not None:
+            self._alarm.cancel()
 
     def _give_up(self) -> None:
-        """If the deadline has passed, send the reason, if the request can still be answered; then
+        """The deadline has passed: send the reason, if the request can still be answered; then
         close."""
-        self._alarm = None
-        if self._deadline > self._loop.time():
-            if self._deadline < math.inf:
-                self._alarm = self._loop.call_at(self._deadline, self._give_up)
-        elif self._in_message and not self._in_head and not self.transport.is_closing():
+        if self._in_message and not self._in_head and not self.transport.is_closing():
             self._refuse(Problem(408, "too_slow", "the request took too long; send it again"))
         else:
             self.transport.abort()
 
 
-def _head(answer: Answer, request_id: bytes, *, keep_alive: bool) -> bytes:
-    own = b"x-request-id: %b\r\n" % request_id if request_id else b""
+def _head(answer: Answer, *, keep_alive: bool) -> bytes:
+    """The lines before the body, whose length they say if it has one."""
+    endless = answer.frames is not None or answer.status in (204, 304)
+    length = b"" if endless else b"content-length: %d\r\n" % len(answer.body)
     end = b"\r\n" if keep_alive else b"connection: close\r\n\r\n"
     first = _first_lines(answer.status, int(time.time()))
-    return b"".join((first, own, _lines(answer.headers), _lines(answer.security), end))
+    return b"".join((first, length, _lines(answer.headers), _lines(answer.security), end))
 
 
 @lru_cache(maxsize=64)
@@ -402,11 +395,3 @@ def _first_lines(status: int, now: int) -> bytes:
 def _lines(headers: Headers) -> bytes:
     """Headers as they are sent. Many readers get the same answer."""
     return b"".join([b"%b: %b\r\n" % header for header in headers])
-
-
-def _request_ids() -> Iterator[bytes]:
-    """Random ids, with one call to the system for many of them. They are no numbers in a row,
-    which would show how much others send."""
-    while True:
-        pool = unpredictable(8 * 512).hex().encode()
-        yield from (pool[at : at + 16] for at in range(0, len(pool), 16))

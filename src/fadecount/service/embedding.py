@@ -3,7 +3,7 @@ package. They are made of published figures, and hold until the next publication
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from dataclasses import replace
 from datetime import datetime
 from html import escape
 from zoneinfo import ZoneInfo
@@ -12,7 +12,7 @@ import numpy as np
 
 from fadecount.durations import parse_duration
 from fadecount.service.answers import Badge, TopKey, TopList
-from fadecount.service.http import CSV, Tagged, not_found, tagged_json
+from fadecount.service.http import CSV, Tagged, tagged_json
 from fadecount.service.read_routes import ReadRequest, slot_length
 from fadecount.service.reader_pool import PublicStream
 from fadecount.streams.export import (
@@ -23,8 +23,7 @@ from fadecount.streams.export import (
     published_tables,
     table_rows,
 )
-from fadecount.streams.published import Figures, Published, no_figures
-from fadecount.streams.ticks import WindowCalendar, window_ticks
+from fadecount.streams.published import Figures, no_figures
 
 SVG = "image/svg+xml"
 NARROW = " ,.:fijlrt"
@@ -64,7 +63,7 @@ def get_badge_text(request: ReadRequest) -> Tagged:
 
 def _badge(request: ReadRequest) -> Badge:
     stream, label = request.stream, _label(request.stream)
-    per, figures, at = _last_slots(request, 1)
+    per, figures, at = _bars(request, 1)
     if not len(figures):
         return Badge(label=label, message="soon")
     begin, end = (_local(stream, int(each[-1])) for each in (figures.starts, figures.ends))
@@ -92,7 +91,7 @@ WIDTH, HEIGHT, TOP, FOOT, LEFT = 480, 220, 36, 26, 8
 
 def get_chart(request: ReadRequest) -> Tagged:
     """The last 30 whole slots as a picture, light or dark as the reader prefers."""
-    per, figures, at = _last_slots(request, BARS)
+    per, figures, at = _bars(request, BARS)
     count, base = len(figures), HEIGHT - FOOT
     values, around = (each[:, at].tolist() for each in (figures.values, figures.half_widths))
     most = max([1, *map(sum, zip(values, around, strict=True))])
@@ -144,54 +143,49 @@ def _local(stream: PublicStream, moment: float) -> datetime:
     return datetime.fromtimestamp(moment, ZoneInfo(stream.ticks.zone))
 
 
-def _last_slots(request: ReadRequest, most: int) -> tuple[str, Figures, int]:
-    """The length of slots, the last whole ones that have figures, oldest first, and the column of
-    the key that was asked for (or of all together)."""
-    stream, key, published = request.stream, request.query.key, request.published
+def _last_slots(request: ReadRequest, most: int, *, lag: int = 0) -> tuple[str, Figures]:
+    """The length of slots, and the last whole ones that were over ``lag`` ticks ago, oldest
+    first."""
+    stream, published = request.stream, request.published
     per = slot_length(stream, request.query.per)
-    if key is not None and key not in stream.positions:
-        raise not_found()
-    if key is None and len(stream.keys) > 1:
-        published = published.together()
-    at = 0 if key is None else stream.positions[key]
-    if not published.steps:
-        return per, no_figures(len(stream.keys)), at
-    end = published.first_tick + published.steps
-    begin = stream.ticks.start_seconds(end) - (most + 2) * parse_duration(per)
-    figures = published.figures(per, since=max(stream.first_tick, stream.ticks.at(begin)))
-    whole = np.flatnonzero(~figures.partial & figures.known.any(axis=1))
-    return per, figures.chosen(whole[-most:]), at
+    end = published.first_tick + published.steps - lag
+    if end <= published.first_tick:
+        return per, no_figures(len(published.keys))
+    over = stream.ticks.start_seconds(end)
+    begin = stream.ticks.at(over - (most + 2) * parse_duration(per))
+    figures = published.figures(per, since=max(stream.status.shown_from, begin), until=end)
+    is_whole = ~figures.partial & (figures.ends <= over)
+    return per, figures.chosen(np.flatnonzero(is_whole)[-most:])
+
+
+def _bars(request: ReadRequest, most: int) -> tuple[str, Figures, int]:
+    """The last slots with figures of the key that was asked for, or of all together, and its
+    column."""
+    keys, key = request.stream.keys, request.query.key
+    if key is None and len(keys) > 1:
+        request = replace(request, published=request.published.together())
+    per, figures = _last_slots(request, most)
+    if not keys:
+        return per, no_figures(1), 0
+    at = 0 if key is None else request.positions[0]
+    return per, figures.chosen(np.flatnonzero(figures.known.any(axis=1))), at
 
 
 def get_top(request: ReadRequest) -> Tagged:
     """The keys with the largest figures of the last whole slot."""
-    stream, query, published = request.stream, request.query, request.published
-    per, ticks = slot_length(stream, query.per), stream.ticks
-    start = end = None
-    keys: Sequence[TopKey] = ()
-    if (slot := _last_slot(stream, published, per)) is not None:
-        start, end = map(ticks.local, slot)
+    stream, published, ticks = request.stream, request.published, request.stream.ticks
+    description = stream.status.description
+    lag = 0 if description.hidden is None else description.hidden.discovery.stages[0][0]
+    per, slots = _last_slots(request, 1, lag=lag)
+    listed = TopList(stream.name, per, ticks.zone, description.unit.text, None, None, [])
+    if len(slots):
+        start, end = (ticks.at(int(each[0])) for each in (slots.starts, slots.ends))
         keys = [
             TopKey(each.key, each.value, each.low, each.high, not each.close, each.days)
-            for each in published.top(since=slot[0], until=slot[1])
+            for each in published.top(since=start, until=end)[: request.query.limit]
         ]
-    unit = stream.status.description.unit.text
-    listed = list(keys[: query.limit])
-    return tagged_json(TopList(stream.name, per, ticks.zone, unit, start, end, listed))
-
-
-def _last_slot(stream: PublicStream, published: Published, per: str) -> tuple[int, int] | None:
-    """The ticks of the last slot that is over and whose keys are public."""
-    hidden, ticks = published.description.hidden, stream.ticks
-    lag = 0 if hidden is None else hidden.discovery.stages[0][0]
-    last = published.first_tick + published.steps - 1 - lag
-    begin = ticks.start_seconds(last + 1) - 3 * parse_duration(per)
-    first = max(published.first_tick, ticks.at(begin))
-    if last < first:
-        return None
-    edges, at, _ = window_ticks(ticks, WindowCalendar(per=per, zone=ticks.zone), first, last)
-    whole = np.flatnonzero(edges[1:] <= ticks.start_seconds(last + 1))
-    return (int(at[whole[-1]]), int(at[whole[-1] + 1])) if len(whole) else None
+        listed = replace(listed, start=ticks.local(start), end=ticks.local(end), keys=keys)
+    return tagged_json(listed)
 
 
 def get_package(request: ReadRequest) -> Tagged:

@@ -59,12 +59,8 @@ class Problem(FadecountError):  # noqa: N818 - the word that RFC 9457 has for it
     def answer(self) -> Answer:
         """The refusal as it is sent."""
         about = {"status": self.status, "code": self.code, "detail": self.detail}
-        return plain_answer(
-            msgspec.json.encode(about),
-            "application/problem+json",
-            status=self.status,
-            headers=self.headers,
-        )
+        body, kind = msgspec.json.encode(about), "application/problem+json"
+        return plain_answer(body, kind, status=self.status, headers=self.headers)
 
 
 def bad_request(code: str, detail: str) -> Problem:
@@ -108,7 +104,6 @@ class Request:
     query_string: bytes
     headers: dict[str, str]
     address: str
-    id: bytes = b""
     name: str = ""
     grant: Grant | None = None
     query: Any = None
@@ -131,11 +126,7 @@ def plain_answer(
     body: bytes, media_type: str, *, status: int = 200, headers: Headers = ()
 ) -> Answer:
     """A body that nobody may keep."""
-    about = (
-        (b"cache-control", b"no-store"),
-        (b"content-type", media_type.encode()),
-        (b"content-length", b"%d" % len(body)),
-    )
+    about = ((b"cache-control", b"no-store"), (b"content-type", media_type.encode()))
     return Answer(body, status, (*headers, *about))
 
 
@@ -150,20 +141,19 @@ class Tagged:
     ``next_page`` is the query of the page after it, if there is one.
     """
 
-    __slots__ = ("_about", "_headers", "_tag", "body")
+    __slots__ = ("_headers", "_kind", "_tag", "body")
 
     def __init__(
         self, body: bytes, media_type: str = JSON, *, next_page: str | None = None
     ) -> None:
-        self.body, kind = body, media_type.encode()
-        self._tag = f'"{hashlib.sha256(kind + body).hexdigest()[:32]}"'
+        self.body, self._kind = body, media_type.encode()
+        self._tag = f'"{hashlib.sha256(self._kind + body).hexdigest()[:32]}"'
         self._headers: Headers = (
             (b"etag", self._tag.encode()),
             (b"vary", b"Accept, Authorization"),
         )
         if next_page:  # relative, so it also works behind a proxy
             self._headers += ((b"link", f'<?{next_page}>; rel="next"'.encode()),)
-        self._about: Headers = ((b"content-type", kind), (b"content-length", b"%d" % len(body)))
 
     def __len__(self) -> int:
         return len(self.body)
@@ -185,7 +175,8 @@ class Tagged:
         known = request.headers.get("if-none-match", "")
         if self._tag in {each.strip().removeprefix("W/") for each in known.split(",")}:
             return Answer(b"", 304, (*self._headers, *kept), security)
-        return Answer(self.body, 200, (*self._headers, *kept, *self._about), security)
+        kind = (b"content-type", self._kind)
+        return Answer(self.body, 200, (*self._headers, *kept, kind), security)
 
 
 def tagged_json(value: object) -> Tagged:

@@ -1,5 +1,4 @@
-"""Routes for the operator, and the page: health, metrics, the description of the interface, static
-files.
+"""Routes for the operator, and the page: health, metrics, static files.
 
 No metric is derived from events. How often a stream is written to says how much happens there: it
 *is* the count that the noise protects. So there is no figure for requests, bytes, commits, queue
@@ -75,11 +74,6 @@ async def get_script(context: ReadContext, request: Request) -> Answer:
     """The script that a page loads to report its visits."""
     script, seconds = context.files["fadecount.js"], SCRIPT_SECONDS
     return script.answer(request, public=True, seconds=seconds, security=EMBEDDED_HEADERS)
-
-
-async def get_openapi(context: ReadContext, request: Request) -> Answer:
-    """This document."""
-    return context.files["openapi.json"].answer(request, public=True)
 
 
 async def get_health(_context: ReadContext, _request: Request) -> Answer:

@@ -64,21 +64,10 @@ class Events(Struct, forbid_unknown_fields=True):
 
 
 class SentEvents(Struct):
-    """Events added up: what each key gets, the largest amount, whether every key has one event,
-    whose they are, and how many there are of each key and amount, if some amount is above 1."""
+    """Events as they wait: each different one and how often it was sent, and whose they are."""
 
-    counts: dict[str, int]
-    largest_amount: int = 1
-    single: bool = False
+    times: dict[Event, int]
     person: str | None = None
-    amounts: dict[tuple[str, int], int] = {}
-
-    def cut(self, most: int) -> SentEvents:
-        """The same events with amounts up to ``most``."""
-        counts: dict[str, int] = {}
-        for (key, amount), times in self.amounts.items():
-            counts[key] = counts.get(key, 0) + times * min(amount, most)
-        return SentEvents(counts, most, self.single, self.person)
 
 
 class Visit(Struct):
@@ -230,22 +219,13 @@ def parse(body: bytes, kind: type[Body]) -> Body:
 
 
 def parse_events(body: bytes) -> SentEvents:
-    """The events of a body, added up. Equal events are counted first, so that most of the work is
-    done once for each different event."""
+    """The events of a body. Equal ones are counted, so that most of the work is done once for each
+    different event."""
     whole: Events = _decoded(body, _DECODERS[Events].decode)
     # a second list of events would replace the first; a name may also be written with escapes
     if b"\\" in body or max(body.count(b'"events"'), body.count(b'"person"')) > 1:
         _refuse_duplicates(body)
-    sums: dict[str, int] = {}
-    amounts: dict[tuple[str, int], int] = {}
-    largest, most_times = 1, 0
-    for event, times in Counter(whole.events).items():
-        count, amount = event.count * times, event.amount
-        sums[event.key] = sums.get(event.key, 0) + count * amount
-        amounts[event.key, amount] = amounts.get((event.key, amount), 0) + count
-        largest, most_times = max(largest, amount), max(most_times, count)
-    single = len(sums) == len(whole.events) and most_times <= 1
-    return SentEvents(sums, largest, single, whole.person, amounts if largest > 1 else {})
+    return SentEvents(Counter(whole.events), whole.person)
 
 
 def checked_text(value: str, what: str) -> str:

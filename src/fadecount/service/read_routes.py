@@ -1,5 +1,5 @@
-"""Routes that read: streams, their figures, and what they cost. They see published figures and
-public facts, nothing else.
+"""Routes that read: streams, their figures, what they cost, and when something new is published.
+They see published figures and public facts, nothing else.
 
 Each answer is made on a thread and kept in memory until the next tick of its stream is closed. Each
 has an entity tag, so a reader who has it already gets a status 304.
@@ -7,7 +7,8 @@ has an entity tag, so a reader who has it already gets a status 304.
 
 from __future__ import annotations
 
-from collections.abc import Awaitable, Callable, Iterator, Mapping, Sequence
+import asyncio
+from collections.abc import AsyncGenerator, Awaitable, Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime
 from functools import wraps
@@ -34,17 +35,19 @@ from fadecount.service.http import (
     JSON,
     SECURITY_HEADERS,
     Answer,
+    Problem,
     Request,
     Tagged,
     bad_request,
     not_found,
     refusing,
     tagged_json,
+    unavailable,
 )
 from fadecount.service.parsing import FigureQuery, PrivacyQuery, StreamsQuery, Time, length_of
 from fadecount.service.reader_pool import PublicStream, ReaderPool
 from fadecount.service.settings import Clock
-from fadecount.service.tokens import Access
+from fadecount.service.tokens import Access, Grant
 from fadecount.streams.export import COLUMNS, csv_text, table_rows
 from fadecount.streams.published import (
     TOTAL,
@@ -99,16 +102,31 @@ class ReadContext:
 
 @dataclass(frozen=True, slots=True)
 class ReadRequest:
-    """A request for what a stream has published."""
+    """A question about what a stream has ``published``: about the columns of some keys (their
+    ``positions``), as it was public at the beginning of the tick ``as_of`` (None: now)."""
 
     stream: PublicStream
     query: Any
     as_csv: bool
-    reader: Reader
+    published: Published
+    positions: Sequence[int]
+    as_of: int | None
 
-    @property
-    def published(self) -> Published:
-        return self.stream.published(self.reader)
+    @classmethod
+    def of(cls, stream: PublicStream, query: Any, as_csv: bool, reader: Reader) -> ReadRequest:
+        """The question of a query, or a Problem."""
+        published, positions = stream.published(reader), range(len(stream.keys))
+        as_of = _vintage(stream, query.as_of) if isinstance(query, FigureQuery) else None
+        key, together = getattr(query, "key", None), getattr(query, "together", False)
+        if together:
+            published, positions = published.together(), range(1)
+        if key is not None:
+            if together:
+                raise bad_request("bad_query", "together must be false where there is a key")
+            if key not in stream.positions:
+                raise not_found()
+            positions = range(stream.positions[key], stream.positions[key] + 1)
+        return cls(stream, query, as_csv, published, positions, as_of)
 
 
 def from_published(
@@ -125,7 +143,7 @@ def from_published(
 
         def read(reader: Reader) -> Tagged:
             with refusing("bad_query", slot_lengths(stream), (ParameterError,)):
-                return make(ReadRequest(stream, query, as_csv, reader))
+                return make(ReadRequest.of(stream, query, as_csv, reader))
 
         tagged = await context.pool.read(stream, (make.__name__, as_csv, query), read)
         # until the open tick is over; a second less, so that nobody who hears of the change has an
@@ -214,16 +232,6 @@ def _privacy(name: str, query: PrivacyQuery, curve: FadingCurve) -> Privacy:
     )
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Choice:
-    """What of a stream's figures is asked for: columns of the ``published`` ones, as of a tick."""
-
-    published: Published
-    positions: Sequence[int]
-    per: str
-    as_of: int | None
-
-
 Part = tuple[Figures, slice, str | None]
 """Figures, which of their rows are on the page, and where the next page begins."""
 
@@ -243,31 +251,28 @@ def get_total(request: ReadRequest) -> Tagged:
 def get_so_far(request: ReadRequest) -> Tagged:
     """The slot that is not over: so far today, for a day; JSON or CSV."""
 
-    def so_far(_: ReadRequest, choice: Choice) -> Part:
-        return choice.published.so_far(choice.per, as_of=choice.as_of), slice(None), None
+    def so_far(request: ReadRequest, per: str) -> Part:
+        return request.published.so_far(per, as_of=request.as_of), slice(None), None
 
     return _page(request, slot_length(request.stream, request.query.per), so_far)
 
 
-def _page(request: ReadRequest, per: str, read: Callable[[ReadRequest, Choice], Part]) -> Tagged:
+def _page(request: ReadRequest, per: str, read: Callable[[ReadRequest, str], Part]) -> Tagged:
     """What was asked for, with what one must know of it."""
-    stream, query = request.stream, request.query
+    stream, query, published = request.stream, request.query, request.published
     description, zone = stream.status.description, stream.ticks.zone
     require_sum(description, per)
-    as_of, positions = _vintage(stream, query.as_of), _positions(stream, query)
-    published = request.published.together() if query.together else request.published
     figures, part, following = no_figures(len(published.keys)), slice(0), None
     if published.steps:
-        choice = Choice(published=published, positions=positions, per=per, as_of=as_of)
-        figures, part, following = read(request, choice)
-    table = figures.table((None,) if query.together else stream.keys, positions)
+        figures, part, following = read(request, per)
+    table = figures.table((None,) if query.together else stream.keys, request.positions)
     table = {name: column[part] for name, column in table.items()}
     rows: Iterator[Any] = table_rows(stream.name, table, zone)
     if request.as_csv:
         parameters = {name: str(each) for name, each in msgspec.to_builtins(query).items()}
         link = urlencode({**parameters, "cursor": following}) if following else None
         return Tagged(csv_text([COLUMNS, *rows]).encode(), CSV, next_page=link)
-    through = stream.through if as_of is None else as_of
+    through = stream.through if request.as_of is None else request.as_of
     page = FigurePage(
         stream=stream.name,
         per=per,
@@ -280,44 +285,44 @@ def _page(request: ReadRequest, per: str, read: Callable[[ReadRequest, Choice], 
     return tagged_json(page)
 
 
-def _figures(request: ReadRequest, choice: Choice) -> Part:
+def _figures(request: ReadRequest, per: str) -> Part:
     """A page, and where the next one begins: its tick, and the first of the keys."""
-    query, stream = request.query, request.stream
-    published, as_of = choice.published, choice.as_of
+    query, stream, published = request.query, request.stream, request.published
     first, skip = None, 0
     if query.since is not None:
         first = _first_from(stream, query.since, "since")
     if query.cursor is not None:
         first, skip = map(int, query.cursor.split("."))
-    end = published.first_tick + published.steps if as_of is None else as_of
+    end = published.first_tick + published.steps if request.as_of is None else request.as_of
     if query.until is not None:
         end = min(end, _first_from(stream, query.until, "until"))
-    width = max(1, len(choice.positions))
-    most = max(1, min(query.limit // width + 2, MOST_CELLS // len(stream.keys)))
+    width = max(1, len(request.positions))
+    most = max(1, min(query.limit // width + 2, MOST_CELLS // max(1, len(stream.keys))))
     begin = published.first_tick if first is None else first
-    if choice.per == TOTAL:
+    if per == TOTAL:
         if first is not None:
             stream.require_kept(first)
-        begin = max(stream.first_tick, begin)
-        pieces = published.running(since=begin, until=min(end, begin + most), as_of=as_of)
+        begin = max(stream.status.shown_from, begin)
+        end_of_page = min(end, begin + most)
+        pieces = published.running(since=begin, until=end_of_page, as_of=request.as_of)
         figures = Figures.joined([no_figures(1 if query.together else len(stream.keys)), *pieces])
     else:
-        figures = published.figures(choice.per, since=first, until=end, as_of=as_of, most=most)
-    places = np.flatnonzero(figures.known[:, choice.positions].ravel())
+        figures = published.figures(per, since=first, until=end, as_of=request.as_of, most=most)
+    places = np.flatnonzero(figures.known[:, request.positions].ravel())
     skipped = int(np.searchsorted(places, skip))
     page = slice(skipped, skipped + query.limit)
     if len(places) <= page.stop and len(figures) < most:
         return figures, page, None
     slot, column = divmod(int(places[page.stop]), width) if len(places) > page.stop else (most, 0)
-    is_counted = choice.per == TOTAL or not slot
+    is_counted = per == TOTAL or not slot
     tick = begin + slot if is_counted else stream.ticks.at(int(figures.ends[slot - 1]))
     return figures, page, f"{tick}.{column}" if tick < end else None
 
 
-def _total(request: ReadRequest, choice: Choice) -> Part:
-    published, stream, at = choice.published, request.stream, request.query.at
+def _total(request: ReadRequest, _per: str) -> Part:
+    published, stream, at = request.published, request.stream, request.query.at
     if at is None:
-        return published.total(as_of=choice.as_of), slice(None), None
+        return published.total(as_of=request.as_of), slice(None), None
     with refusing("bad_query", TIMES):
         times = [msgspec.convert(each, Time, strict=False) for each in at.split(",")]
     if len(times) > 1 and len(times) * len(stream.keys) > MOST_CELLS:
@@ -326,18 +331,7 @@ def _total(request: ReadRequest, choice: Choice) -> Part:
     began = stream.ticks.local(published.first_tick)
     detail = f"at must be {began} or later, where the stream began"
     with refusing("bad_query", detail, (ParameterError,)):
-        return published.totals(ticks, as_of=choice.as_of), slice(None), None
-
-
-def _positions(stream: PublicStream, query: FigureQuery) -> Sequence[int]:
-    """The positions of the keys that are asked for, among the columns of figures."""
-    if query.key is None:
-        return range(1 if query.together else len(stream.keys))
-    if query.together:
-        raise bad_request("bad_query", "together must be false where there is a key")
-    if query.key not in stream.positions:
-        raise not_found()
-    return (stream.positions[query.key],)
+        return published.totals(ticks, as_of=request.as_of), slice(None), None
 
 
 def _vintage(stream: PublicStream, moment: datetime | None) -> int | None:
@@ -360,9 +354,9 @@ def _tick(stream: PublicStream, moment: datetime, name: str) -> int:
 
 
 def _first_from(stream: PublicStream, moment: datetime, name: str) -> int:
-    """The first tick that begins at or after a time."""
-    tick = _tick(stream, moment, name)
-    return tick + (stream.ticks.start_seconds(tick) < moment.timestamp())
+    """The first tick that begins at a time or later."""
+    _tick(stream, moment, name)
+    return stream.ticks.first_from(moment.timestamp())
 
 
 def slot_length(stream: PublicStream, requested: str | None, *, totals: bool = False) -> str:
@@ -396,3 +390,68 @@ def slot_lengths(stream: PublicStream) -> str:
         )
     tick = format_duration(stream.ticks.tick_seconds)
     return f"per must be made of whole ticks of {tick}, such as 1d or 1mo, up to 1,000 years"
+
+
+# Live
+# ------------------------------------------------------------------------------------------------
+EVENT_STREAM = "text/event-stream"
+LIVE_HEADERS = (
+    (b"content-type", EVENT_STREAM.encode()),
+    (b"cache-control", b"no-store"),
+    (b"x-accel-buffering", b"no"),
+)
+HEARTBEAT = b": still here\n\n"
+HEARTBEAT_SECONDS = 15.0
+RETRY_MILLISECONDS = 2000
+MOST_LIVE_READERS = 512
+
+
+async def follow_live(context: ReadContext, request: Request) -> Answer:
+    """Server-sent events: one at once if something is published, then one for each publication."""
+    stream = await context.pool.stream(request.name)
+    if context.pool.is_ending or context.live_readers >= MOST_LIVE_READERS:
+        raise unavailable("too many live readers; try again later")
+    frames = _frames(context, request.grant, stream)
+    return Answer(b"", headers=LIVE_HEADERS, frames=frames)
+
+
+async def _frames(
+    context: ReadContext, grant: Grant | None, stream: PublicStream
+) -> AsyncGenerator[bytes]:
+    """What is published, until the service ends, the token is revoked or the stream is deleted.
+
+    An event holds the time through which the stream is published, so its size and its time depend
+    on the public clock alone. Only the position of each reader is kept; one that is slow gets the
+    newest event. Readers read figures again when they get one.
+    """
+    name, uid, pool = stream.name, stream.status.uid, context.pool
+    after: int | None = None
+    context.live_readers += 1
+    try:
+        yield b"retry: %d\n\n" % RETRY_MILLISECONDS
+        while True:
+            # before the checks, so that no change after them is missed
+            change = pool.next_change(name)
+            if pool.is_ending or not context.access.still(grant):
+                return
+            try:
+                stream = await pool.stream(name)
+            except Problem as problem:  # a store that does not answer says nothing about the stream
+                if problem.status == 404:
+                    return
+            if stream.status.uid != uid:  # deleted; this is another one of the same name
+                return
+            through = stream.through
+            if through is not None and (after is None or through > after):
+                after = through
+                moment = stream.ticks.local(through).encode()
+                data = b'{"published_through":"%b"}' % moment
+                yield b"id: %b\nevent: published\ndata: %b\n\n" % (moment, data)
+                continue
+            try:
+                async with asyncio.timeout(HEARTBEAT_SECONDS):
+                    await change.wait()
+            except TimeoutError:
+                yield HEARTBEAT
+    finally:
+        context.live_readers -= 1

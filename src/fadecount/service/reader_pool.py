@@ -67,11 +67,6 @@ class PublicStream:
         return self.status.description.ticks
 
     @property
-    def first_tick(self) -> int:
-        """The first tick as of which nothing was removed."""
-        return self.status.shown_from
-
-    @property
     def last_tick(self) -> int:
         """The last tick that readers can see."""
         return self.status.published_tick
@@ -84,7 +79,7 @@ class PublicStream:
 
     def require_kept(self, tick: int) -> None:
         """Refuse a tick before which figures were removed that were public then."""
-        if self.status.kept and tick < self.first_tick:
+        if self.status.kept and tick < self.status.shown_from:
             raise removed()
 
 

@@ -1,29 +1,35 @@
-"""Every route as data: what it takes, what it answers, who may use it; and the application that
-finds the route of a request, checks it, and answers.
-
-The description of the interface (OpenAPI) is made from the same table. What a route is for is the
-first paragraph of its handler's docstring.
+"""Every route as data: what it takes, what it answers, who may use it. From this table follow the
+application, which finds the route of a request, checks it and answers, and the description of the
+interface (OpenAPI 3.1). What a route is for is the first paragraph of its handler's docstring.
 """
 
 from __future__ import annotations
 
 import asyncio
+import inspect
+import json
 import logging
 import re
 import traceback
 from collections.abc import Awaitable, Callable, Iterable, Mapping
 from dataclasses import KW_ONLY, dataclass, field
-from functools import partial
+from functools import cache, partial
 from typing import Any
 
+import msgspec
 from msgspec import Struct
 
-from fadecount.service import answers, embedding, live, operations, parsing, website
+from fadecount.service import answers, embedding, operations, parsing, website
 from fadecount.service import read_routes as read
 from fadecount.service import write_routes as write
-from fadecount.service.http import JSON, Answer, Problem, Request, not_found, unavailable
-from fadecount.service.parsing import LONGEST_ID, Query, parse_query
-from fadecount.service.read_routes import from_published
+from fadecount.service.http import JSON, Answer, Problem, Request, Tagged, not_found, unavailable
+from fadecount.service.parsing import (
+    LONGEST_ID,
+    FigureQuery,
+    Query,
+    parameter_schemas,
+    parse_query,
+)
 from fadecount.service.tokens import Access, Role
 
 log = logging.getLogger("fadecount.service")
@@ -58,6 +64,11 @@ class Route:
         return str(getattr(self.handler, "__name__", ""))
 
 
+async def get_openapi(_context: read.ReadContext, request: Request) -> Answer:
+    """This document."""
+    return openapi_document().answer(request, public=True)
+
+
 WRITER, ADMIN = Role.WRITER, Role.ADMIN
 STREAM, TEXT, HTML, SVG = "/v1/streams/{name}", "text/plain", "text/html", embedding.SVG
 IDEMPOTENCY_KEY = {
@@ -67,7 +78,7 @@ IDEMPOTENCY_KEY = {
     "pattern": "^[ -~]*$",
     "description": "makes a repeated request of the same token count once",
 }
-page, shown = from_published, partial(from_published, embedded=True)
+page, shown = read.from_published, partial(read.from_published, embedded=True)
 # fmt: off
 READING = (
     Route("GET", "/v1/streams", read.list_streams, answers.StreamPage, some_stream=True,
@@ -79,7 +90,7 @@ READING = (
           query=parsing.TotalQuery),
     Route("GET", f"{STREAM}/so-far", page(read.get_so_far), answers.FigurePage,
           query=parsing.SoFarQuery),
-    Route("GET", f"{STREAM}/live", live.follow_live, live.MEDIA_TYPE),
+    Route("GET", f"{STREAM}/live", read.follow_live, read.EVENT_STREAM),
     Route("GET", f"{STREAM}/privacy", read.get_privacy, answers.Privacy,
           query=parsing.PrivacyQuery),
     Route("GET", f"{STREAM}/badge.svg", shown(embedding.get_badge), SVG, query=parsing.ShownQuery),
@@ -94,7 +105,7 @@ READING = (
     Route("GET", "/metrics", operations.get_metrics, TEXT, query=None),
     Route("GET", "/healthz", operations.get_health, TEXT, None, query=None),
     Route("GET", "/readyz", operations.get_readiness, TEXT, None, query=None),
-    Route("GET", "/v1/openapi.json", operations.get_openapi, JSON, None, query=None),
+    Route("GET", "/v1/openapi.json", get_openapi, JSON, None, query=None),
     Route("GET", "/fadecount.js", operations.get_script, "text/javascript", None, query=None),
 )
 WRITING = (
@@ -187,17 +198,107 @@ class Application:
         except asyncio.CancelledError:  # the service stops before the answer is ready
             return unavailable("the service is ending; send it again").answer()
         except Exception as error:
-            problem = error if isinstance(error, Problem) else _internal(error, request.id)
+            problem = error if isinstance(error, Problem) else _internal(error)
             # it refers to this call, and so would keep the request until the next garbage
             # collection
             error.__traceback__ = None
             return problem.answer()
 
 
-def _internal(error: Exception, request_id: bytes) -> Problem:
+def _internal(error: Exception) -> Problem:
     """Logs what failed and where, without values, and returns the answer to send."""
     where = traceback.extract_tb(error.__traceback__)[-1]
     what, file = type(error).__name__, where.filename.rpartition("/")[2]
-    request = request_id.decode()
-    log.error("failed: %s in %s line %s (request %s)", what, file, where.lineno, request)
+    log.error("failed: %s in %s line %s", what, file, where.lineno)
     return Problem(500, "internal", "something went wrong here; the operator's log names it")
+
+
+# The description of the interface
+# ------------------------------------------------------------------------------------------------
+_TEXT = {"type": "string"}
+_REFERENCE = "#/components/schemas/{name}"
+_REFUSALS = {
+    400: "something in the request is wrong; nothing was done",
+    401: "no valid token",
+    403: "the token does not allow this",
+    404: "there is no such stream, key or path",
+    408: "the request took too long to arrive",
+    409: "the stream exists with another meaning, has ended, or its name was used",
+    410: "the figures asked for were removed",
+    413: "the body is too large",
+    415: "the media type or encoding is not one of those listed",
+    421: "the host name is not served here",
+    503: "not now; send it again after Retry-After seconds",
+}
+
+
+@cache
+def openapi_document() -> Tagged:
+    """The description of the interface."""
+    routes = (*READING, *WRITING, *VISITS)
+    taken = [each for route in routes for each in (route.body, route.answer)]
+    types = dict.fromkeys(each for each in (*taken, answers.Refusal) if isinstance(each, type))
+    _, components = msgspec.json.schema_components(types, ref_template=_REFERENCE)
+    for component in components.values():
+        # from docstrings, which Python keeps with their indentation before 3.13
+        component["description"] = inspect.cleandoc(component["description"])
+    paths: dict[str, Any] = {}
+    for route in routes:
+        paths.setdefault(route.path, {})[route.method.lower()] = _described(route)
+    about = "Running counts with differential privacy that fades on a published schedule."
+    token = {"type": "http", "scheme": "bearer", "description": "fc_<id>_<secret>"}
+    document = {
+        "openapi": "3.1.0",
+        "info": {"title": "fadecount", "version": "1", "description": about},
+        "paths": paths,
+        "components": {"schemas": components, "securitySchemes": {"token": token}},
+    }
+    return Tagged((json.dumps(document, indent=1, ensure_ascii=False) + "\n").encode())
+
+
+def _described(route: Route) -> dict[str, Any]:
+    queries = {} if route.query is None else parameter_schemas(route.query)
+    parameters: list[dict[str, Any]] = [
+        {"name": "name", "in": "path", "required": True, "schema": _TEXT}
+    ] * ("{name}" in route.path)
+    for where, schemas in (("query", queries), ("header", route.headers)):
+        parameters += [
+            {"name": name, "in": where, "schema": each} for name, each in schemas.items()
+        ]
+    described: dict[str, Any] = {
+        "summary": inspect.cleandoc(route.handler.__doc__ or "").replace("\n", " ").rstrip("."),
+        "operationId": route.name,
+        "security": [],
+        "parameters": parameters,
+        "responses": {str(status): _answer(route) for status in route.statuses},
+    }
+    if route.role is Role.READER and not isinstance(route.answer, str):
+        unchanged = "unchanged since the answer whose entity tag was sent"
+        described["responses"]["304"] = {"description": unchanged}
+    if route.role:
+        reading = route.role is Role.READER
+        role = str(route.role) if route.role is Role.ADMIN else f"{route.role}, or admin"
+        public = "; none if the service is public" if reading else ""
+        described["description"] = f"Needs a token of the role {role}{public}."
+        described["security"] = [{"token": []}, {}] if reading else [{"token": []}]
+    if route.body is not None:
+        content = {"application/json": {"schema": _reference(route.body)}}
+        described["requestBody"] = {"required": True, "content": content}
+    problem = {"application/problem+json": {"schema": _reference(answers.Refusal)}}
+    for status, text in _REFUSALS.items():
+        described["responses"][str(status)] = {"description": text, "content": problem}
+    return described
+
+
+def _answer(route: Route) -> dict[str, Any]:
+    if isinstance(route.answer, str):
+        schema = {"type": "object"} if route.answer == "application/json" else _TEXT
+        return {"description": "as the summary says", "content": {route.answer: {"schema": schema}}}
+    content: dict[str, Any] = {"application/json": {"schema": _reference(route.answer)}}
+    if route.query is not None and issubclass(route.query, FigureQuery):
+        content["text/csv"] = {"schema": _TEXT}
+    return {"description": inspect.cleandoc(route.answer.__doc__ or ""), "content": content}
+
+
+def _reference(kind: type[Any]) -> dict[str, Any]:
+    return {"$ref": _REFERENCE.format(name=kind.__name__)}

@@ -17,8 +17,7 @@ from typing import Any
 
 from fadecount.errors import StoreError
 from fadecount.service.connection import Connection, Connections
-from fadecount.service.http import Problem, Tagged
-from fadecount.service.openapi import openapi_document
+from fadecount.service.http import Problem
 from fadecount.service.operations import STATES, static_files
 from fadecount.service.read_routes import ReadContext
 from fadecount.service.reader_pool import ReaderPool
@@ -72,7 +71,7 @@ class Service:
             access=self.access,
             clock=settings.clock,
             public=settings.public,
-            files={**static_files(), "openapi.json": Tagged(openapi_document())},
+            files=static_files(),
             metrics=self._metrics,
             state_of=self.writer.stream_state,
             trouble=self.trouble,
@@ -205,7 +204,7 @@ async def _serve(
     if not await service.stop():
         logging.shutdown()
         os._exit(1)
-    return 1 if service.writer.failed.is_set() else 0
+    return 1 if service.writer.failed else 0
 
 
 def allowed_hosts(host: str, port: int, extra: Iterable[str] = ()) -> frozenset[str]:

@@ -25,7 +25,7 @@ from fadecount.service.http import (
     Problem,
     Request,
 )
-from fadecount.service.parsing import ONLY_KEY, SentEvents, Visit
+from fadecount.service.parsing import ONLY_KEY, Event, SentEvents, Visit
 from fadecount.service.writer import Leader, Writer
 from fadecount.sources.visits import page_of, visitor_of
 from fadecount.streams import Description, Group, Ticks, Unit
@@ -43,7 +43,7 @@ DELTA = 1e-6
 _VISIT = msgspec.json.Decoder(Visit)
 _DOMAIN = re.compile(r"(?=.{1,80}$)[a-z0-9]([a-z0-9-]*[a-z0-9])?(\.[a-z0-9]([a-z0-9-]*[a-z0-9])?)*")
 _TEXT: Any = ((b"content-type", b"text/plain"), (b"cache-control", b"no-store"))
-ACCEPTED = Answer(b"ok", 202, (*_TEXT, ANY_ORIGIN, (b"content-length", b"2")), EMBEDDED_HEADERS)
+ACCEPTED = Answer(b"ok", 202, (*_TEXT, ANY_ORIGIN), EMBEDDED_HEADERS)
 PREFLIGHT = Answer(
     b"",
     204,
@@ -210,7 +210,7 @@ class VisitContext:
             for kind, counting in STREAMS.items():
                 key = page if counting.discovers else ONLY_KEY
                 if key:
-                    sent = SentEvents({key: 1}, single=True, person=visitor)
+                    sent = SentEvents({Event(key): 1}, visitor)
                     future = self.writer.accept(stream_name(domain, kind), sent, None)
                     future.add_done_callback(lambda done: done.cancelled() or done.exception())
 

@@ -16,9 +16,10 @@ import logging
 import math
 import threading
 import time
-from collections import Counter, deque
+from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
+from queue import Empty, SimpleQueue
 from typing import Any
 
 from fadecount.errors import (
@@ -53,9 +54,8 @@ MOST_TOGETHER = 64
 UPKEEP_SECONDS = 60.0
 """Seconds between two looks for old releases to remove or to join."""
 
-MOST_KEYS_BESIDE = 10_000
-"""Keys that the batches of a group have together at most, beside its first one: many large ones
-would hold up all others."""
+MOST_KEYS = 10_000
+"""A group of batches that has so many keys takes no more: large ones would hold up all others."""
 
 STUCK_SECONDS = 5.0
 """Seconds after which a store that does not answer counts as not ready."""
@@ -161,11 +161,11 @@ class Leader:
         All of them are tried in turn, so that those of a process that ended are found.
         """
         if not self._untaken:
-            names = reversed(self._store.names())
-            self._untaken = [name for name in names if name not in self._states]
+            self._untaken = [name for name in self._store.names() if name not in self._states]
         before = len(self._states)
-        for _ in range(min(MOST_TOGETHER, len(self._untaken))):
-            self._lead(self._untaken.pop())
+        tried, self._untaken = self._untaken[:MOST_TOGETHER], self._untaken[MOST_TOGETHER:]
+        for name in tried:
+            self._lead(name)
         return bool(self._untaken) and len(self._states) > before
 
     def _lead(self, name: str) -> None:
@@ -263,16 +263,13 @@ class Leader:
         """Declare the keys that are new; those that exist already stay as they are. No key may be
         there twice."""
         self._require_running(name)
-        is_led = name in self._states or not self._reader.has(name)
-        if not is_led and set(self._reader.keys(name)).issuperset(keys):
+        if self._reader.has(name) and set(self._reader.keys(name)).issuperset(keys):
             return
         stream = self._own(name)
         self._require_running(name)
         assert stream is not None
-        new = [key for key in keys if key not in stream.positions]
-        if new:
-            stream.declare(new)
-            self.changed.add(name)
+        stream.declare([key for key in keys if key not in stream.positions])
+        self.changed.add(name)
 
     def delete(self, name: str) -> None:
         """Remove a stream with all its releases. If it had any, its name stays taken."""
@@ -308,18 +305,17 @@ class Leader:
             except Problem as problem:
                 outcomes[name] = [problem] * len(sent)
                 continue
-            checked[name] = [_checked(intake, events, batch_id) for events, batch_id in sent]
+            checked[name] = [_checked(intake, *each) for each in sent]
             events = [each for each in checked[name] if isinstance(each, Events)]
             ahead, ticks = self._states.get(name) == "clock ahead", intake.description.ticks
             acceptances.append(Acceptance(intake, events, None if ahead else ticks.at(now)))
-        for name, accepted in zip(checked, accept_together(acceptances), strict=True):
-            if isinstance(accepted, FadecountError):
-                outcomes[name] = [self._not_accepted(name, accepted)] * len(batches[name])
+        accepted = accept_together(acceptances)
+        for (name, each), outcome in zip(checked.items(), accepted, strict=True):
+            if isinstance(outcome, FadecountError):
+                outcomes[name] = [self._not_accepted(name, outcome)] * len(each)
             else:
-                fresh = iter(accepted.fresh)
-                outcomes[name] = [
-                    each if isinstance(each, Problem) else next(fresh) for each in checked[name]
-                ]
+                fresh = iter(outcome.fresh)
+                outcomes[name] = [at if isinstance(at, Problem) else next(fresh) for at in each]
         return outcomes
 
     def _accepting(self, name: str) -> Intake:
@@ -425,7 +421,8 @@ class Leader:
             self._states[name], self._ahead[name] = "clock ahead", stream
         if reading.due is None:
             return range(0)
-        most = min(MOST_TICKS_AT_ONCE, max(1, CELLS // stream.status.width), _steps_left(stream))
+        wide = max(1, CELLS // max(1, stream.status.width))
+        most = min(MOST_TICKS_AT_ONCE, wide, _steps_left(stream))
         due = range(tick, min(reading.due + 1, tick + most))
         if not due:
             self._halt(name, "ended")
@@ -450,14 +447,13 @@ class Leader:
 
     def _tidy(self, name: str) -> bool:
         stream = self._intakes.get(name)
-        is_led = isinstance(stream, Stream)
         if isinstance(stream, Stream) and stream.drop_old_rows():
             return True
-        leads = is_led or self._states.get(name) == "ended"
-        if not leads or not self._store.upkeep(name):
-            return False
-        self.changed.add(name)
-        return True
+        leads = isinstance(stream, Stream) or self._states.get(name) == "ended"
+        if leads and self._store.upkeep(name):
+            self.changed.add(name)
+            return True
+        return False
 
     def close(self) -> None:
         """Close the store."""
@@ -496,23 +492,27 @@ def _steps_left(stream: Stream) -> int:
     return MOST_TICKS_AT_ONCE if horizon is None else horizon - stream.status.steps
 
 
-def _checked(intake: Intake, events: SentEvents, batch_id: str | None) -> Events | Problem:
-    """The sent events as they are accepted, or the refusal; its message describes the stream, never
-    values."""
-    unit = intake.description.unit
-    if (events.person is not None) != (unit.of == "person"):
+def _checked(intake: Intake, sent: SentEvents, batch_id: str | None) -> Events | Problem:
+    """The sent events as they are accepted, with amounts up to the unit's; or the refusal, whose
+    message describes the stream, never values."""
+    unit, person = intake.description.unit, sent.person
+    if (person is not None) != (unit.of == "person"):
         wanted = "needs the person of" if unit.of == "person" else "takes no persons, only"
         detail = f"this stream protects {unit.text}; it {wanted} the events"
         return bad_request("wrong_person", detail)
-    if events.largest_amount > unit.amount:
-        events = events.cut(unit.amount)
-    if events.person is not None and unit.amount > 1 and not events.single:
+    counts: dict[str, int] = {}
+    largest = most_times = 0
+    for event, times in sent.times.items():
+        times, amount = times * event.count, min(event.amount, unit.amount)
+        counts[event.key] = counts.get(event.key, 0) + times * amount
+        largest, most_times = max(largest, amount), max(most_times, times)
+    single = len(counts) == len(sent.times) and most_times <= 1
+    if person is not None and unit.amount > 1 and not single:
         detail = "send one event per key and request, of one person: its amount is the event's"
         return bad_request("wrong_amount", detail)
-    largest = None if events.single else events.largest_amount
-    batch = Batch(counts=events.counts, id=batch_id, person=events.person, largest_amount=largest)
     try:
-        return intake.checked(batch)
+        most = None if single else largest
+        return intake.checked(Batch(counts=counts, id=batch_id, person=person, largest_amount=most))
     except InputError:
         detail = (
             "every key must be declared, and counts within bounds; nothing of this request was"
@@ -557,16 +557,17 @@ class Writer:
         self._limits, self._on_change, self._reconnects = limits, on_change, reconnects
         self.leader: Leader | None = None
         """None while the store is lost. Other threads may ask it what any may ask."""
-        self._jobs: deque[Job] = deque()
+        self._jobs: SimpleQueue[Job | None] = SimpleQueue()
+        """What the event loop hands over; None wakes the thread."""
+        self._late: list[Job] = []
+        """Jobs of the last turn that come first in the next."""
         self._bytes = 0
-        """What the waiting batches take in memory, about."""
-        self._wake = threading.Condition()
-        self._stopping = False
+        """What the batches without an answer take in memory, about. Only the event loop counts."""
+        self._stopping = self.failed = False
         self._more = False
         """Whether the leader has more to do at once."""
         self._busy_since: float | None = None
         self.ticks_closed = self.failures = 0
-        self.failed = threading.Event()
         self.on_failure: Callable[[], None] = lambda: None
         self._thread = threading.Thread(target=self._run, name="fadecount writer", daemon=True)
 
@@ -578,13 +579,14 @@ class Writer:
 
     def stop(self) -> None:
         """Finish the jobs already queued, then close the store."""
-        with self._wake:
-            self._stopping = True
-            self._wake.notify()
+        self._stopping = True
+        self._jobs.put(None)
         if self._thread.is_alive():
             self._thread.join()
         if self.leader:
             self.leader.close()
+
+    # What the event loop asks.
 
     def trouble(self) -> str | None:
         """Why the service is not ready; None if it is. Never waits for the database."""
@@ -592,7 +594,7 @@ class Writer:
         if self._stopping:
             return "the service is ending"
         stuck = since is not None and time.monotonic() - since > STUCK_SECONDS
-        if leader is None or self.failed.is_set() or stuck:
+        if leader is None or self.failed or stuck:
             return "the store does not answer; the operator's log says why"
         return leader.trouble
 
@@ -604,29 +606,43 @@ class Writer:
     def accept(self, stream: str, events: SentEvents, batch_id: str | None) -> asyncio.Future[bool]:
         """Queue events; once they are durable, the future says whether they counted (False: this id
         has counted before)."""
-        size = WAITING_BYTES + 150 * len(events.counts) + sum(map(len, events.counts))
+        keys = len(events.times)
+        size = WAITING_BYTES + 200 * keys + sum(len(each.key) for each in events.times)
+        if self._bytes + size > self._limits.waiting_bytes:
+            raise unavailable()
         future = self._loop.create_future()
-        job = Job(stream, (events, batch_id), future, keys=len(events.counts), bytes=size)
-        return self._submit(job)
+        return self._submit(Job(stream, (events, batch_id), future, keys=keys, bytes=size))
 
     def call(self, work: Callable[[Leader], Any]) -> asyncio.Future[Any]:
         """Run something on the writing thread."""
         return self._submit(Job(None, work, self._loop.create_future()))
 
     def _submit(self, job: Job) -> asyncio.Future[Any]:
-        with self._wake:
-            full = self._bytes + job.bytes > self._limits.waiting_bytes
-            if self._stopping or self.leader is None or (job.stream is not None and full):
-                raise unavailable()
-            self._jobs.append(job)
-            self._bytes += job.bytes
-            self._wake.notify()
+        if self._stopping or self.leader is None:
+            raise unavailable()
+        self._bytes += job.bytes
+        self._jobs.put(job)
         return job.future
+
+    def _resolve(self, changed: set[str], done: Sequence[tuple[Job, Any]]) -> None:
+        """Tell readers what has changed, then clients what was done."""
+        if changed:
+            self._on_change(changed)
+        for job, outcome in done:
+            self._bytes -= job.bytes
+            if job.future.done():  # nobody waits for it
+                continue
+            if isinstance(outcome, Exception):
+                job.future.set_exception(outcome)
+            else:
+                job.future.set_result(outcome)
+
+    # What the thread does.
 
     def _run(self) -> None:
         """Work until told to stop. No error ends this thread alone: the service ends with it."""
         try:
-            while not self.failed.is_set():
+            while not self.failed:
                 jobs = self._take()
                 if not jobs and self._stopping:
                     return
@@ -642,29 +658,30 @@ class Writer:
 
     def give_up(self) -> None:
         """Let the service end: what happens next is for a restart. Any thread may call this."""
-        self.failed.set()
+        self.failed = True
         self._loop.call_soon_threadsafe(self.on_failure)
 
     def _take(self) -> list[Job]:
         """Wait for something to do. The jobs that have waited longest, as many as make one
         group."""
-        with self._wake:
-            if not self._jobs and not self._more and not self._stopping:
-                due = self.leader.next_due if self.leader else None
-                until = LONGEST_WAIT if due is None else self._clock.until(due)
-                self._wake.wait(min(LONGEST_WAIT, until))
-            group: list[Job] = []
-            room = MOST_KEYS_BESIDE
-            while self._jobs:
-                room -= self._jobs[0].keys if group else 0
-                if room < 0:
-                    break
-                group.append(self._jobs.popleft())
-            self._bytes -= sum(job.bytes for job in group)
-            return group
+        group, self._late = self._late, []
+        seconds = 0.0
+        if not group and not self._more and not self._stopping:
+            due = self.leader.next_due if self.leader else None
+            seconds = LONGEST_WAIT if due is None else self._clock.until(due)
+        keys = sum(job.keys for job in group)
+        with contextlib.suppress(Empty):
+            while keys < MOST_KEYS:
+                job = self._jobs.get(seconds > 0, min(LONGEST_WAIT, seconds))
+                seconds = 0.0
+                if job is not None:
+                    group.append(job)
+                    keys += job.keys
+        return group
 
-    def _work(self, jobs: Sequence[Job]) -> None:
-        """One turn: close what is due, do what was asked for, accept events, answer, tidy up."""
+    def _work(self, jobs: list[Job]) -> None:
+        """One turn: close what is due, do what was asked for, accept events, answer, tidy up. The
+        jobs that have an answer, or wait for the next turn, are taken from the list."""
         leader = self.leader = self.leader or self._open_leader()
         # One time for all: ticks that are over by then are closed before events are counted.
         now = self._clock.now()
@@ -672,35 +689,27 @@ class Writer:
         done: list[tuple[Job, Any]] = []
         batches: dict[str, list[Job]] = {}
         late: list[Job] = []
-        try:
-            for job in jobs:
-                if job.stream is None:
-                    done.append((job, _outcome(job.work, leader)))
-                elif (
-                    leader.is_catching_up(job.stream, now)
-                    and time.monotonic() - job.since < LONGEST_DELAY
-                ):
-                    late.append(job)
-                else:
-                    batches.setdefault(job.stream, []).append(job)
-            wanted = {name: [job.work for job in group] for name, group in batches.items()}
-            for name, outcomes in leader.accept(wanted, now).items() if wanted else ():
-                done += zip(batches[name], outcomes, strict=True)
-        finally:
-            with self._wake:
-                self._jobs.extendleft(reversed(late))
-                self._bytes += sum(job.bytes for job in late)
-            self._answer(leader, done)
+        patience = time.monotonic() - LONGEST_DELAY
+        for job in jobs:
+            if job.stream is None:
+                done.append((job, _outcome(job.work, leader)))
+            elif job.since > patience and leader.is_catching_up(job.stream, now):
+                late.append(job)
+            else:
+                batches.setdefault(job.stream, []).append(job)
+        wanted = {name: [job.work for job in group] for name, group in batches.items()}
+        for name, outcomes in leader.accept(wanted, now).items() if wanted else ():
+            done += zip(batches[name], outcomes, strict=True)
+        self._late = late
+        jobs.clear()
+        self._answer(leader, done)
         self._more = leader.tidy()
         self._answer(leader)
 
     def _answer(self, leader: Leader, done: Sequence[tuple[Job, Any]] = ()) -> None:
-        """Tell the event loop what has changed, then what was done."""
         changed, leader.changed = leader.changed, set()
-        if changed:
-            self._loop.call_soon_threadsafe(self._on_change, changed)
-        if done:
-            self._loop.call_soon_threadsafe(_resolve, done)
+        if changed or done:
+            self._loop.call_soon_threadsafe(self._resolve, changed, done)
 
     def _fail(self, jobs: Sequence[Job], error: Exception) -> None:
         """The outcome of the current transaction is unknown, so close the store and ask every
@@ -712,11 +721,11 @@ class Writer:
             self.failures += 1
         if leader:
             leader.close()
-        with self._wake:
-            waiting = [*jobs, *self._jobs]
-            self._jobs.clear()
-            self._bytes, self._more = 0, False
-        self._loop.call_soon_threadsafe(_resolve, [(job, unavailable()) for job in waiting])
+        waiting, self._late, self._more = [*jobs, *self._late], [], False
+        while not self._jobs.empty():
+            waiting += filter(None, [self._jobs.get()])
+        done = [(job, unavailable()) for job in waiting]
+        self._loop.call_soon_threadsafe(self._resolve, set(), done)
         if not self._reconnects or not isinstance(error, StoreError):
             self.give_up()
 
@@ -728,13 +737,3 @@ def _outcome(work: Callable[[Leader], Any], leader: Leader) -> Any:
         raise
     except FadecountError as error:
         return error
-
-
-def _resolve(done: Sequence[tuple[Job, Any]]) -> None:
-    for job, outcome in done:
-        if job.future.done():
-            continue
-        if isinstance(outcome, Exception):
-            job.future.set_exception(outcome)
-        else:
-            job.future.set_result(outcome)

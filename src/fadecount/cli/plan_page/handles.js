@@ -1,5 +1,5 @@
 // A curve to choose: one handle per age that pointer, touch and keyboard move; below it the curve that was planned.
-import { drawn, line, node, stairs, text } from "./svg.js";
+import { drawn, line, node, stairs, text } from "./chart.js";
 
 const EDGE = { top: 22, right: 16, bottom: 28, left: 46 };
 const LABELS = [[1, "1 s"], [60, "1 min"], [3600, "1 hour"], [86400, "1 day"], [2592000, "1 month"], [31536000, "1 year"], [315360000, "10 years"]];

@@ -1,7 +1,6 @@
 // Choose your curve: what may be lost at which age, and at once how exact the counts can be. fadecount plan --open does the planning.
-import { save } from "./choices.js";
+import { save } from "./lists.js";
 import { Handles, LEAST, MOST } from "./handles.js";
-import "./theme.js";
 import { number } from "./words.js";
 
 const AGES = [["1h", "an hour", 3600], ["1d", "a day", 86400], ["1mo", "a month", 2592000], ["1y", "a year", 31536000]];

@@ -1,11 +1,8 @@
 // Published counts: bars with whiskers for slots of time, a line with its band for totals.
-import { Chart } from "./chart.js";
-import { area, line, node, text } from "./svg.js";
-import { compact, moment, number, period, roundTicks, timeTicks } from "./words.js";
+import { Chart, area, line, node } from "./chart.js";
+import { moment, number, period, roundTicks, timeTicks } from "./words.js";
 
 const EDGE = { top: 12, right: 8, bottom: 26, left: 58 };
-const READABLE = 10; // pixels: a band that is lower than this is drawn once more, enlarged
-const STRIP = 46;
 
 const between = (row) => `${number(row.value)}  (${number(row.low)} to ${number(row.high)})`;
 const spoken = (row) => `${number(row.value)}, between ${number(row.low)} and ${number(row.high)}`;
@@ -27,34 +24,16 @@ class Counts extends Chart {
 
   describe(row) { return [this.when(row), spoken(row)]; }
 
-  /* Scales for rows with their marks, and whether a band of this height is too thin to be seen. */
-  axes(frame, rows, band) {
+  /* Scales for rows, and their marks. */
+  axes(frame, rows) {
     const [low, high] = extent(rows);
-    const thin = band > 0 && this.items.length > 1 && (band / (high - low)) * frame.down < READABLE;
-    const bottom = thin ? frame.bottom - STRIP - 22 : frame.bottom;
     const x = (time) => frame.left + ((time - this.from) / (this.to - this.from || 1)) * frame.across;
-    const y = (value) => frame.top + (1 - (value - low) / (high - low)) * (bottom - frame.top);
+    const y = (value) => frame.top + (1 - (value - low) / (high - low)) * frame.down;
     const ticks = timeTicks(this.from, this.to, Math.max(2, frame.across / 75), this.zone);
     const times = this.labels(frame, ticks.map(({ at, label }) => ({ x: x(at), words: label })));
-    return { x, y, thin, marks: [...this.levels(frame, y, roundTicks(low, high, 5), number), ...times] };
-  }
-
-  /* The band alone, around zero, in a strip of its own: where it is too thin to be seen beside the counts. */
-  enlarged(frame, corners, x) {
-    const wide = Math.max(...corners.map(({ up, down }) => up - down)) / 2;
-    const y = (value) => frame.bottom - STRIP / 2 - (value / wide) * (STRIP / 2 - 4);
-    return [
-      text(frame.left, frame.bottom - STRIP - 5, "the band alone, enlarged", { class: "note" }),
-      ...this.levels(frame, y, [0], () => "count"),
-      text(frame.left - 8, y(wide) + 4, `+${compact(wide)}`, { "text-anchor": "end" }),
-      text(frame.left - 8, y(-wide) + 4, `−${compact(wide)}`, { "text-anchor": "end" }),
-      node("path", { class: "band", d: area(corners.map(({ at, up }) => [x(at), y(up)]), corners.map(({ at, down }) => [x(at), y(down)])) }),
-    ];
+    return { x, y, marks: [...this.levels(frame, y, roundTicks(low, high, 5), number), ...times] };
   }
 }
-
-/* A row in the strip of bands: where its edges are from its value. */
-const corner = (row, at) => ({ at, up: row.high - row.value, down: row.low - row.value });
 
 /* Totals of one key, or of all. */
 export class LineChart extends Counts {
@@ -62,11 +41,10 @@ export class LineChart extends Counts {
 
   paint(frame) {
     const shown = thinned(this.items, frame.across);
-    const { x, y, thin, marks: parts } = this.axes(frame, shown, Math.max(0, ...shown.map((row) => row.high - row.low)));
+    const { x, y, marks: parts } = this.axes(frame, shown);
     this.scale = (row) => x(row.time);
     parts.push(node("path", { class: "band", d: area(shown.map((row) => [x(row.time), y(row.high)]), shown.map((row) => [x(row.time), y(row.low)])) }));
     parts.push(node("path", { class: "line", d: line(shown.map((row) => [x(row.time), y(row.value)])) }));
-    if (thin) parts.push(...this.enlarged(frame, shown.map((row) => corner(row, row.time)), x));
     const row = this.items[this.at];
     if (row) parts.push(...this.readout(frame, x(row.time), [between(row), this.when(row)]));
     const marked = row ?? shown.at(-1);
@@ -81,8 +59,7 @@ export class BarChart extends Counts {
 
   paint(frame) {
     const rows = this.items;
-    const finest = Math.min(...rows.map((row) => row.high - row.low));
-    const { x, y, thin, marks } = this.axes(frame, [...rows, { low: 0, high: 0 }], finest);
+    const { x, y, marks } = this.axes(frame, [...rows, { low: 0, high: 0 }]);
     this.scale = (row) => x((row.time + row.end) / 2);
     const hatch = node("pattern", { id: "hatch", width: 5, height: 5, patternUnits: "userSpaceOnUse", patternTransform: "rotate(45)" }, node("rect", { class: "hatched", width: 2, height: 5 }));
     const parts = [node("defs", {}, hatch), ...marks];
@@ -96,7 +73,6 @@ export class BarChart extends Counts {
       parts.push(node("line", { class: "whisker", x1: middle, x2: middle, y1: y(row.low).toFixed(1), y2: y(row.high).toFixed(1) }));
     });
     parts.push(node("line", { class: "zero", x1: frame.left, x2: frame.right, y1: y(0).toFixed(1), y2: y(0).toFixed(1) }));
-    if (thin) parts.push(...this.enlarged(frame, rows.flatMap((row) => [corner(row, row.time), corner(row, row.end)]), x));
     const row = this.items[this.at];
     if (row) parts.push(...this.readout(frame, this.scale(row), [between(row), this.when(row)]));
     return parts;

@@ -1,8 +1,7 @@
 // How privacy fades: a chart in human time, a slider for any age, and someone like me.
 import { get, streamPath } from "./api.js";
-import { Chart } from "./chart.js";
-import { fill } from "./choices.js";
-import { node, stairs, text } from "./svg.js";
+import { Chart, node, stairs, text } from "./chart.js";
+import { fill } from "./lists.js";
 import { length, near, number, period, roundTicks } from "./words.js";
 
 const EDGE = { top: 14, right: 10, bottom: 28, left: 46 };

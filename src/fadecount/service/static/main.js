@@ -3,7 +3,6 @@ import { Refused, follow, get, setToken, streamList, streamPath } from "./api.js
 import { SearchList, fillNumber } from "./lists.js";
 import { firstNumbers, slotNames } from "./slots.js";
 import { StreamView } from "./stream.js";
-import "./theme.js";
 import { duration, number } from "./words.js";
 
 const byId = (id) => document.getElementById(id);

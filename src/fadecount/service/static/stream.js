@@ -1,9 +1,8 @@
 // One stream: the numbers that people come for, the choices of what is shown, the chart, the keys, the table.
 import { csvOf, get, rowsOf, streamPath } from "./api.js";
-import { choices, fill, save } from "./choices.js";
 import { BarChart, LineChart } from "./counts.js";
 import { Fading } from "./fading.js";
-import { SearchList, fillNumber, margin } from "./lists.js";
+import { SearchList, choices, fill, fillNumber, margin, save } from "./lists.js";
 import { before, firstNumbers, headlineSlots, lengths, pointsOf, ranges, slotNames } from "./slots.js";
 import { called, duration, half, length, lengthSeconds, moment, near, number, period, roughly, zoned } from "./words.js";
 

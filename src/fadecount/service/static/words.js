@@ -1,8 +1,6 @@
 // Numbers, times and durations as people read them.
 const whole = new Intl.NumberFormat("en", { maximumFractionDigits: 0 });
-const short = new Intl.NumberFormat("en", { notation: "compact", maximumFractionDigits: 1 });
 export const number = (value) => whole.format(value).replace("-", "−");
-export const compact = (value) => short.format(value).replace("-", "−");
 export const half = (row) => Math.round((row.high - row.low) / 2);
 
 const UNITS = [["year", 31536000], ["month", 2592000], ["week", 604800], ["day", 86400], ["hour", 3600], ["minute", 60], ["second", 1]];
