@@ -13,8 +13,7 @@ import pytest
 from numpy.typing import ArrayLike, NDArray
 
 import fadecount as fc
-from fadecount.audit import Finding, audit
-from fadecount.audit.event import BINS, best_event, learn, loss_shown
+from fadecount.audit import BINS, Finding, audit, best_event, learn, loss_shown
 from tests.false_alarm import EACH
 
 FALSE_ALARM = EACH

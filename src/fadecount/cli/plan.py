@@ -173,8 +173,7 @@ def _open(arguments: argparse.Namespace) -> int:
 
 
 def _draw(path: str, made: Plan, chosen: Option) -> None:
-    from fadecount.plots import new_figure, save_figure
-    from fadecount.plots.curves import draw_plan
+    from fadecount.plots import draw_plan, new_figure, save_figure
 
     figure = new_figure()
     draw_plan(figure, made, chosen)
