@@ -29,9 +29,7 @@ from fadecount.cli._options import (
     add_options,
     add_per_option,
     add_store_options,
-    open_reader,
-    open_store,
-    place_store,
+    storage_from,
 )
 from fadecount.cli._output import age_name, json_text
 from fadecount.durations import UNITS, format_duration, parse_duration, parse_time
@@ -99,8 +97,9 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 def run(arguments: argparse.Namespace) -> int:
     if arguments.action in _CONFIRMED and not arguments.yes:
         raise ParameterError(f"--yes must be given: {_CONFIRMED[arguments.action]}")
-    place_store(arguments, keep=True)
-    with open_reader(arguments) as reader:
+    from fadecount.service.settings import open_reader
+
+    with open_reader(storage_from(arguments)) as reader:
         _ACTIONS[arguments.action](arguments, reader)
     return 0
 
@@ -127,7 +126,7 @@ def _show(arguments: argparse.Namespace, reader: Reader) -> None:
     from fadecount.streams.loss import NO_GROUP
 
     status, keys = reader.status(arguments.name), reader.keys(arguments.name)
-    protection = f"fence at {fence_from(arguments.fence).where}"
+    protection = f"fence at {fence_from(storage_from(arguments).fence).where}"
     if arguments.json:
         print(json_text({**_public_info(status, keys), "rollback_protection": protection}))
         return
@@ -303,8 +302,10 @@ def _plot(arguments: argparse.Namespace, reader: Reader) -> None:
 @contextmanager
 def _administered(arguments: argparse.Namespace) -> Iterator[Store]:
     """Open a store that exists, to change it, unless another process writes to it."""
+    from fadecount.service.settings import open_store
+
     try:
-        with open_store(arguments) as store:
+        with open_store(storage_from(arguments), lock_wait_seconds=5.0) as store:
             yield store
     except LockedError:
         raise LockedError(

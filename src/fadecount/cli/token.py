@@ -20,7 +20,6 @@ from typing import TYPE_CHECKING
 from fadecount.cli._options import (
     add_options,
     add_store_options,
-    place_store,
     storage_from,
 )
 from fadecount.durations import parse_duration
@@ -56,7 +55,6 @@ def run(arguments: argparse.Namespace) -> int:
     from fadecount.service.settings import open_tokens
     from fadecount.service.tokens import Role
 
-    place_store(arguments, keep=True)
     with open_tokens(storage_from(arguments)) as tokens:
         if arguments.action == "create":
             expires = arguments.expires
