@@ -26,7 +26,6 @@ from numpy.typing import NDArray
 
 from fadecount.errors import ParameterError, bad_parameter, missing_extra
 from fadecount.mechanisms import Mechanism
-from fadecount.planning import Option, Plan, person_losses
 
 try:
     import matplotlib
@@ -44,7 +43,6 @@ __all__ = [
     "check_picture",
     "draw_curves",
     "draw_panels",
-    "draw_plan",
     "draw_releases",
     "new_figure",
     "save_figure",
@@ -294,38 +292,6 @@ def _human_marks(oldest: int, tick_seconds: float) -> list[tuple[float, str]]:
             kept.append((age, name))
             last = math.log10(age) + _LINEAR
     return kept
-
-
-# Plans
-# ------------------------------------------------------------------------------------------------
-_ALTERNATIVES = 3
-_LIMIT_GROUP = 5
-
-
-def draw_plan(figure: Figure | SubFigure, made: Plan, chosen: Option | None = None) -> None:
-    """Draw the loss of an option (by default the best) by age, with the requested limits and the
-    next best options."""
-    option, request = made.best if chosen is None else chosen, made.request
-    others = [other for other in made.options if other is not option][:_ALTERNATIVES]
-    ages = spread_ages(request.horizon + 1)
-    curves = []
-    for group, each in enumerate([option, *others]):
-        lost = person_losses(each.mechanism, ages.tolist(), request.person)
-        losses, kind = np.array([loss.epsilon for loss in lost]), "paper" if group else "exact"
-        curves.append(Curve(label=each.name, ages=ages, losses=losses, kind=kind, group=group))
-    if request.targets:
-        ends, losses = np.array(request.targets).T
-        limits = losses[np.minimum(np.searchsorted(ends, ages), len(losses) - 1)]
-        curves.append(
-            Curve(label="limit", ages=ages, losses=limits, kind="baseline", group=_LIMIT_GROUP)
-        )
-    draw_curves(
-        figure,
-        curves,
-        tick_seconds=request.tick_seconds,
-        title=f"{option.name}: mean error {option.error:,.3g}",
-        subject=request.person.subject,
-    )
 
 
 # Published counts

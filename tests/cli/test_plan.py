@@ -140,16 +140,6 @@ def test_every_option_of_a_plan_can_be_run(
 
 
 @pytest.mark.parametrize(
-    "more", [[], ["--delay", "1h"], ["--per-person", "24/day"], ["--mean-error", "60"]]
-)
-def test_the_picture(more: list[str], tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    file = tmp_path / "plan.png"
-    assert main([*YEAR, *more, "--plot", str(file)]) == 0
-    assert file.read_bytes().startswith(b"\x89PNG")
-    assert "picture in" in capsys.readouterr().out
-
-
-@pytest.mark.parametrize(
     ("words", "line"),
     [
         (["--tick", "1m", "--horizon", "1y"], "a plan needs loss or mean_error"),
@@ -193,14 +183,6 @@ def test_the_picture(more: list[str], tmp_path: Path, capsys: pytest.CaptureFixt
             "keys must be an integer from 1",
         ),
         (["--tick", "1m", "--loss", "1d=1", "--option", "9"], "--option must be from 1 to"),
-        (
-            ["--tick", "1m", "--loss", "1d=1", "--plot", "plan.doc"],
-            "--plot must be a file that ends with",
-        ),
-        (
-            ["--tick", "1m", "--loss", "1d=1", "--plot", "nowhere/plan.png"],
-            "--plot must be a file in a folder that exists",
-        ),
     ],
 )
 def test_senseless_words_get_one_clear_line(
@@ -210,31 +192,6 @@ def test_senseless_words_get_one_clear_line(
     error = capsys.readouterr().err
     assert error.startswith(f"fadecount: {line}")
     assert error.count("\n") == 1
-
-
-@pytest.mark.parametrize("picture", ["plan.doc", "nowhere/plan.png", None])
-def test_nothing_is_saved_if_the_picture_cannot_be_drawn(
-    picture: str | None, tmp_path: Path
-) -> None:
-    """Without matplotlib (None), or to a place where no picture can be."""
-    words = [
-        "plan",
-        "--horizon",
-        "100",
-        "--loss",
-        "100=1",
-        "--save",
-        "plan.json",
-        "--plot",
-        picture or "plan.png",
-    ]
-    hidden = "" if picture else "sys.modules['matplotlib'] = None; "
-    code = f"import sys; {hidden}from fadecount.cli.main import main; sys.exit(main({words!r}))"
-    done = subprocess.run(
-        [sys.executable, "-c", code], capture_output=True, text=True, check=False, cwd=tmp_path
-    )
-    assert (done.returncode, done.stdout, done.stderr.count("\n")) == (1, "", 1)
-    assert list(tmp_path.iterdir()) == []
 
 
 def test_a_plan_says_for_whom_it_is(capsys: pytest.CaptureFixture[str]) -> None:
