@@ -30,10 +30,10 @@ from fadecount.cli._options import (
     steps_from,
     tick_seconds_from,
 )
-from fadecount.cli._output import age_name, exception_of, json_text, lines_of, shown_ages
+from fadecount.cli._output import age_words, json_text, lines_of, loss_row, shown_ages
 from fadecount.durations import UNITS
 from fadecount.errors import ParameterError, bad_parameter
-from fadecount.rounding import rounded_up, shown_loss
+from fadecount.rounding import shown_loss
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
@@ -60,7 +60,10 @@ def run(arguments: argparse.Namespace) -> int:
     crossing = fc.crossing_age(refresh, fading)
     if isinstance(fading, fc.Intervals | fc.Binary) and (crossing or 0) >= fading.horizon:
         crossing = None  # what publishes no more loses no more
-    losses = [(age, refresh.loss(age), fading.loss(age)) for age in shown_ages(horizon, tick)]
+    losses = [
+        loss_row(age, tick, refresh=refresh.loss(age), fading=fading.loss(age))
+        for age in shown_ages(horizon, tick)
+    ]
     verdict = _verdict(refresh, fading, crossing, horizon, tick)
     if arguments.json:
         about = {
@@ -71,25 +74,16 @@ def run(arguments: argparse.Namespace) -> int:
             "fading_mse": fading.mse(horizon),
             "crossing_age": crossing,
             "sentence": verdict,
-            "losses": [
-                {"age": age, "seconds": age * tick if tick else None, "refresh": old, "fading": new}
-                for age, old, new in losses
-            ],
+            "losses": losses,
         }
         print(json_text(about))
         return 0
-    table = [["age (steps)", "age", "refreshing loses", "fading loses"]]
-    table += [
-        [f"{age:,}", age_name(age, tick), rounded_up(old, 4), rounded_up(new, 4)]
-        for age, old, new in losses
-    ]
     for name, mechanism in (("refreshing:", refresh), ("fading:", fading)):
         print(textwrap.fill(f"{name:11} {mechanism}", 88, subsequent_indent=" " * 12))
-    print(
-        f"both have a typical error of {fading.mse(horizon) ** 0.5:,.3g} over"
-        f" {_named(horizon, tick)}\n\n"
-        f"{lines_of(table, tick_seconds=tick)}\n\n{textwrap.fill(verdict, 88)}"
-    )
+    span = age_words(horizon, tick) + (f" ({horizon:,} steps)" if tick else "")
+    print(f"both have a typical error of {fading.mse(horizon) ** 0.5:,.3g} over {span}\n")
+    print(lines_of(losses, {"refresh": "refreshing loses", "fading": "fading loses"}))
+    print(f"\n{textwrap.fill(verdict, 88)}")
     return 0
 
 
@@ -125,13 +119,10 @@ def _verdict(
 
     when = which_loses_less(crossing, ours="fading", tick_seconds=tick)
     there, here = shown_loss(refresh.loss(horizon)), shown_loss(fading.loss(horizon))
-    after = age_name(horizon, tick) if tick else f"{horizon:,} steps"
+    after = age_words(horizon, tick)
+    fails = f", except with a chance of {fading.delta:g}" if isinstance(fading, fc.Gaussian) else ""
     return (
         f"At the same typical error, {when}. After {after} the loss of one event is ε ≤ {here} with"
-        f" fading{exception_of(fading)}, and ε ≤ {there} with refreshing."
+        f" fading{fails}, and ε ≤ {there} with refreshing."
         f" {what_refreshing_is(f'its budget split to lose least after {after}')}"
     )
-
-
-def _named(steps: int, tick: int | None) -> str:
-    return f"{age_name(steps, tick)} ({steps:,} steps)" if tick else f"{steps:,} steps"

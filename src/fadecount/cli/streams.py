@@ -31,10 +31,10 @@ from fadecount.cli._options import (
     add_store_options,
     storage_from,
 )
-from fadecount.cli._output import age_name, json_text
+from fadecount.cli._output import json_text, lines_of, loss_row
 from fadecount.durations import UNITS, format_duration, parse_duration, parse_time
 from fadecount.errors import LockedError, ParameterError, bad_parameter
-from fadecount.rounding import rounded_up, shown_loss
+from fadecount.rounding import shown_loss
 
 if TYPE_CHECKING:
     from fadecount.streams import Reader, Store, Ticks
@@ -190,21 +190,14 @@ def _curve(arguments: argparse.Namespace, reader: Reader) -> None:
 
     status = reader.status(arguments.name)
     tick = status.description.ticks.tick_seconds
-    rows: list[dict[str, Any]] = [
-        {
-            "age": age,
-            "time": format_duration(age * tick),
-            "loss": status.loss.at_age(age, due=_due(status)).epsilon,
-            "cause": cause,
-        }
+    rows = [
+        loss_row(age, tick, loss=status.loss.at_age(age, due=_due(status)).epsilon, cause=cause)
         for age, cause in loss_steps(status.description)
     ]
     if arguments.json:
         print(json_text(rows))
         return
-    for row in rows:
-        shown = f"{age_name(row['age'], tick):>24}  at most {rounded_up(row['loss'], 4)}"
-        print(f"{shown}  {row['cause']}")
+    print(lines_of(rows, {"loss": "loss (ε), at most", "cause": "published then"}))
     unit = status.description.unit
     begin = "" if unit.per == "tick" else f"; ages count from the {unit.slot}'s start"
     print(f"for {unit.text}{status.loss.exception}{begin}")
