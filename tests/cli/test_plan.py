@@ -51,7 +51,7 @@ def test_the_table_fits_a_terminal(more: list[str], capsys: pytest.CaptureFixtur
     lines = capsys.readouterr().out.splitlines()
     assert max(map(len, lines)) <= WIDTH
     assert lines[0] == "plan for 525,600 steps, each 1 minute"
-    assert any(line.startswith("* 1 blocks") for line in lines)
+    assert any(line.startswith("* 1  blocks") for line in lines)
     assert any(line.startswith("figures per ") for line in lines)
     assert any(line.startswith("so far today  ") and " ± " in line for line in lines)
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 import math
 import sys
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import AbstractContextManager, contextmanager, nullcontext
 from typing import Any
 
@@ -34,26 +34,29 @@ def loss_row(age: int, tick_seconds: int | None, **entries: Any) -> dict[str, An
     return {"age": age, "seconds": age * tick_seconds if tick_seconds else None, **entries}
 
 
-def lines_of(rows: list[dict[str, Any]], titles: dict[str, str]) -> str:
+def loss_lines(rows: list[dict[str, Any]], titles: dict[str, str]) -> list[str]:
     """Return rows of :func:`loss_row` as aligned lines: the age in steps and, if the length of a
     step is known, as a duration; then the entries that have titles, losses rounded up."""
+    known = rows[0]["seconds"] is not None
+    table = [["age (steps)", *(["age"] if known else []), *titles.values()]]
+    for row in rows:
+        ages = [f"{row['age']:,}"]
+        if known:
+            ages.append(format_duration(row["seconds"]) if row["age"] else "at once")
+        cells = (row[name] for name in titles)
+        shown = (rounded_up(cell, 4) if isinstance(cell, float) else cell for cell in cells)
+        table.append([*ages, *shown])
+    sides = "".join("<" if isinstance(rows[0][name], str) else ">" for name in titles)
+    return aligned(table, ">>" + sides if known else ">" + sides)
 
-    def column(title: str, cells: Iterable[str], side: Callable[[str, int], str]) -> list[str]:
-        column = [title, *cells]
-        width = max(map(len, column))
-        return [side(cell, width) for cell in column]
 
-    columns = [column("age (steps)", (f"{row['age']:,}" for row in rows), str.rjust)]
-    if (first := rows[0])["seconds"] is not None:
-        ages = (format_duration(row["seconds"]) if row["age"] else "at once" for row in rows)
-        columns.append(column("age", ages, str.rjust))
-    for name, title in titles.items():
-        if isinstance(first[name], float):
-            losses = (rounded_up(row[name], 4) for row in rows)
-            columns.append(column(title, losses, str.rjust))
-        else:
-            columns.append(column(title, (row[name] for row in rows), str.ljust))
-    return "\n".join("  ".join(line).rstrip() for line in zip(*columns, strict=True))
+def aligned(rows: Iterable[Sequence[str]], sides: str) -> list[str]:
+    """Return rows of cells as lines with columns as wide as they need; ``sides`` says for each
+    whether its cells stand to the left (``<``) or to the right (``>``)."""
+    rows = list(rows)
+    widths = [max(map(len, column)) for column in zip(*rows, strict=True)]
+    shape = "  ".join(f"{{:{side}{width}}}" for side, width in zip(sides, widths, strict=False))
+    return [shape.format(*row).rstrip() for row in rows]
 
 
 def shown_ages(oldest: int, tick_seconds: int | None) -> list[int]:

@@ -30,7 +30,7 @@ from fadecount.cli._options import (
     steps_from,
     tick_seconds_from,
 )
-from fadecount.cli._output import age_words, json_text, lines_of, loss_row, shown_ages
+from fadecount.cli._output import age_words, json_text, loss_lines, loss_row, shown_ages
 from fadecount.durations import UNITS
 from fadecount.errors import ParameterError, bad_parameter
 from fadecount.rounding import shown_loss
@@ -82,7 +82,8 @@ def run(arguments: argparse.Namespace) -> int:
         print(textwrap.fill(f"{name:11} {mechanism}", 88, subsequent_indent=" " * 12))
     span = age_words(horizon, tick) + (f" ({horizon:,} steps)" if tick else "")
     print(f"both have a typical error of {fading.mse(horizon) ** 0.5:,.3g} over {span}\n")
-    print(lines_of(losses, {"refresh": "refreshing loses", "fading": "fading loses"}))
+    titles = {"refresh": "refreshing loses", "fading": "fading loses"}
+    print(*loss_lines(losses, titles), sep="\n")
     print(f"\n{textwrap.fill(verdict, 88)}")
     return 0
 

@@ -28,7 +28,7 @@ from fadecount.cli._options import (
     steps_from,
     tick_seconds_from,
 )
-from fadecount.cli._output import age_words, json_text, lines_of, loss_row, shown_ages
+from fadecount.cli._output import age_words, json_text, loss_lines, loss_row, shown_ages
 from fadecount.rounding import shown_loss
 
 
@@ -79,7 +79,7 @@ def run(arguments: argparse.Namespace) -> int:
     print(f"typical error over {max(1, oldest):,} steps: {error:,.3g}")
     larger = arguments.plan is not None and read_planned_unit(arguments.plan) is not None
     more = "; the plan's unit is larger: see streams curve" if larger else ""
-    print(f"loss: privacy loss (ε) of one event{more}\n\n{lines_of(losses, titles)}")
+    print(f"loss: privacy loss (ε) of one event{more}\n", *loss_lines(losses, titles), sep="\n")
     if isinstance(mechanism, fc.Gaussian):
         print(f"\nEach loss holds except with a chance of {mechanism.delta:g}.")
     if discovery is not None:

@@ -37,7 +37,7 @@ from fadecount.cli._options import (
     per_person,
     tick_seconds_from,
 )
-from fadecount.cli._output import waiting
+from fadecount.cli._output import aligned, waiting
 from fadecount.durations import format_duration
 from fadecount.errors import ParameterError, bad_parameter
 from fadecount.rounding import short_loss
@@ -116,8 +116,7 @@ def _caps(arguments: argparse.Namespace, made: Plan, chosen: Option) -> Iterator
     person = made.request.person
     slot = person.per or "1d"
     yield f"\nof {arguments.sample}, for you only: these are exact counts"
-    row = "{:>22}{:>16}{:>12}{:>12}"
-    yield row.format("events per person", "rows left out", "a day", "total")
+    rows = [("events per person", "rows left out", "a day", "total")]
     about = {"tick": arguments.tick, "time": arguments.time, "person": arguments.person}
     cap, dropped = 1, 1
     while dropped:
@@ -128,8 +127,9 @@ def _caps(arguments: argparse.Namespace, made: Plan, chosen: Option) -> Iterator
         exact = widths(chosen.mechanism.scaled(person.events / cap), made.request)
         left_out = f"{100.0 * dropped / max(1, good):.3g} %"
         per = unit_of(made.request).slot if person.per else "day"
-        yield row.format(f"{cap} per {per}", left_out, *_day_and_total(exact))
+        rows.append((f"{cap} per {per}", left_out, *_day_and_total(exact)))
         cap *= 2
+    yield from aligned(rows, ">>>>")
 
 
 def _day_and_total(widths: list[Width]) -> tuple[str, str]:
@@ -258,10 +258,8 @@ def _losses(request: Request, chosen: Option) -> Iterator[str]:
 
 
 def _published(made: Plan, chosen: Option) -> Iterator[str]:
-    heads = f"{'figures per':18}{'status':13}{'published after its end':25}"
-    yield f"{heads}{'lost (ε)':>10}{'95 %':>12}"
-    for per, status, when, loss, margin in published_rows(made, chosen):
-        yield f"{per[:17]:18}{status:13}{when[:24]:25}{loss:>10}{margin:>12}"
+    heads = ("figures per", "status", "published after its end", "lost (ε)", "95 %")
+    yield from aligned([heads, *published_rows(made, chosen)], "<<<>>")
     yield from textwrap.wrap(
         f"lost: about {unit_of(made.request).text}, at most, by everything that is published"
         " up to that age; 95 %: the true count is that close with at least 95 %",
@@ -292,13 +290,12 @@ def _appearances(made: Plan) -> Iterator[str]:
     if discovery is None:
         return
     slot = "day" if discovery.per == "1d" else "month"
-    yield f"{f'persons a {slot} that a key needs':43}{'50 %':>13}{'95 %':>10}{'lost (ε)':>12}"
+    rows = [(f"persons a {slot} that a key needs", "50 %", "95 %", "lost (ε)")]
     for stage in appearances(discovery):
         after = f"{_age(made.request, stage.lag)} after" if stage.lag else "at"
-        yield (
-            f"{f'to appear {after} its end':43}"
-            f"{stage.persons_50:>13,}{stage.persons_95:>10,}{short_loss(stage.loss):>12}"
-        )
+        persons = f"{stage.persons_50:,}", f"{stage.persons_95:,}"
+        rows.append((f"to appear {after} its end", *persons, short_loss(stage.loss)))
+    yield from aligned(rows, "<>>>")
     chance = short_loss(discovery.keys * discovery.passing(len(discovery.stages) - 1))
     keys = "a key" if discovery.keys == 1 else f"any of up to {discovery.keys} keys"
     yield from textwrap.wrap(
@@ -311,8 +308,10 @@ def _appearances(made: Plan) -> Iterator[str]:
 
 def _widths(made: Plan, chosen: Option) -> Iterator[str]:
     yield "how exact counts will be (95 %)"
-    for name, margin, remark in width_rows(made, chosen):
-        yield f"{name:23} {margin}" + (f" ({remark})" if remark else "")
+    rows = width_rows(made, chosen)
+    yield from aligned(
+        [(name, f"{margin} ({why})" if why else margin) for name, margin, why in rows], "<<"
+    )
 
 
 def width_rows(made: Plan, chosen: Option) -> list[tuple[str, str, str]]:
@@ -331,16 +330,12 @@ def width_rows(made: Plan, chosen: Option) -> list[tuple[str, str, str]]:
 
 
 def _options(made: Plan, chosen: Option) -> Iterator[str]:
-    row = "{:>3} {:29}{:>9}{:>12}{:>12}{:>9}"
-    yield row.format("", "options, best first", "error", "a day", "total", "lost")
+    rows = [("", "options, best first", "error", "a day", "total", "lost")]
     for number, option in enumerate(made.options, start=1):
-        yield row.format(
-            f"{'*' if option is chosen else ''}{number:>2}",
-            option.name[:29],
-            _figure(option.error),
-            *_day_and_total(made.widths(option)),
-            short_loss(option.final_loss),
-        )
+        name = f"{'*' if option is chosen else ''}{number:>2}", option.name
+        exact = _figure(option.error), *_day_and_total(made.widths(option))
+        rows.append((*name, *exact, short_loss(option.final_loss)))
+    yield from aligned(rows, "><>>>>")
     yield from textwrap.wrap(
         "error: root of the mean squared error of the live total; a day (in the end), total: 95 %;"
         " lost: ε by the horizon",
