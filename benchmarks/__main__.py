@@ -1,5 +1,5 @@
-"""``python -m benchmarks``: measure everything, print the tables, write JSON and a picture; 1 if a
-bound is missed."""
+"""``python -m benchmarks``: measure everything, print the tables and write JSON; 1 if a bound is
+missed."""
 
 from __future__ import annotations
 
@@ -66,7 +66,6 @@ def main(words: list[str] | None = None) -> int:
         "imports": imports,
     }
     report.save(arguments.out, {"machine": machine, **content, "correlations": correlations})
-    report.plot(arguments.out, results, growth)
     _say(f"written to {arguments.out}")
     return 1 if any(check.verdict == "MISSED" for check in checks) else 0
 

@@ -1,4 +1,4 @@
-"""The results as a table on the screen, as JSON and as a picture."""
+"""The results as tables on the screen, and as JSON."""
 
 from __future__ import annotations
 
@@ -11,6 +11,7 @@ from typing import Any
 
 from benchmarks.leaks import Correlation
 from benchmarks.measure import Result
+from fadecount.cli._output import aligned
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -61,54 +62,6 @@ def save(folder: Path, content: dict[str, Any]) -> None:
     (folder / "results.json").write_text(text + "\n", encoding="utf-8")
 
 
-def plot(folder: Path, results: Sequence[Result], growth: Sequence[dict[str, Any]]) -> None:
-    """Two pictures in one: what an item costs everywhere, and what it costs as the stream grows."""
-    import matplotlib as mpl
-
-    mpl.use("Agg")
-    from matplotlib import pyplot
-
-    figure, (bars, line) = pyplot.subplots(
-        1, 2, figsize=(12, 4.8), width_ratios=(3, 2), layout="constrained"
-    )
-    ordered = sorted(results, key=lambda each: each.median, reverse=True)
-    colours = ["tab:blue" if each.ours else "tab:gray" for each in ordered]
-    bars.barh([each.name for each in ordered], [each.median for each in ordered], color=colours)
-    bars.set_xscale("log")
-    bars.set_xlim(0.5, 12.0 * ordered[0].median)
-    for at, each in enumerate(ordered):
-        bars.text(
-            each.median * 1.12,
-            at,
-            f"{each.median:,.3g} ns" if each.median < 100 else f"{each.median:,.0f} ns",
-            va="center",
-            fontsize=8,
-        )
-    bars.set_xlabel("processor time per item, nanoseconds (logarithmic)")
-    bars.set_title("fadecount (blue) beside the floor and other libraries")
-    line.plot(
-        [each["items"] for each in growth], [each["ns_per_item"] for each in growth], marker="o"
-    )
-    line.set_xscale("log")
-    line.set_ylim(bottom=0)
-    line.set_xlabel("items in the stream")
-    line.set_ylabel("nanoseconds per item")
-    line.set_title("cost does not grow with the stream")
-    figure.savefig(folder / "speed.png", dpi=120)
-    pyplot.close(figure)
-
-
 def _table(rows: Sequence[tuple[str, ...]]) -> str:
-    widths = [max(len(row[at]) for row in rows) for at in range(len(rows[0]))]
-    lines = [
-        "  ".join(
-            [
-                row[0].ljust(widths[0]),
-                *(each.rjust(width) for each, width in zip(row[1:], widths[1:], strict=True)),
-            ]
-        )
-        for row in rows
-    ]
-    return "\n".join(
-        [lines[0].rstrip(), "-" * len(lines[0]), *(each.rstrip() for each in lines[1:])]
-    )
+    head, *lines = aligned(rows, "<" + ">" * (len(rows[0]) - 1))
+    return "\n".join([head, "-" * len(head), *lines])

@@ -6,6 +6,7 @@ from __future__ import annotations
 import argparse
 import os
 import re
+from dataclasses import fields
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -150,21 +151,16 @@ def source_options(arguments: argparse.Namespace) -> SourceOptions:
             raise ParameterError("--per-person must be left out with --count persons: it is 1/day")
         arguments.per_person = "1/day"
     events, slot = per_person(arguments.per_person or "1/tick")
-    names = ("time", "time_unit", "zone", "key", "other", "amount", "max_amount", "person")
+    names = {field.name for field in fields(SourceOptions) if field.init}
     given = {
-        name: getattr(arguments, name)
-        for name in (*names, "keys_per_person", "unique", "late", "format", "separator")
-        if getattr(arguments, name) is not None
+        name: value
+        for name, value in vars(arguments).items()
+        if name in names and value is not None
     }
-    return SourceOptions(
-        tick=arguments.tick,
-        keys=_keys(arguments),
-        discover=arguments.discover,
-        per_person=events,
-        person_per=slot,
-        grace_seconds=parse_duration(arguments.grace, name="--grace") if arguments.grace else 0,
-        **given,
-    )
+    given |= {"keys": _keys(arguments), "per_person": events, "person_per": slot}
+    if arguments.grace is not None:
+        given["grace_seconds"] = parse_duration(arguments.grace, name="--grace")
+    return SourceOptions(**given)
 
 
 def _keys(arguments: argparse.Namespace) -> tuple[str, ...]:
@@ -250,9 +246,8 @@ def steps_from(text: str, tick_seconds: int | None, *, name: str, minimum: int =
 
 def default_horizon(tick_seconds: int | None) -> int:
     """A year, or a million steps where the length of a step is not known or longer than a year."""
-    return (
-        10**6 if tick_seconds is None or tick_seconds > UNITS["y"] else UNITS["y"] // tick_seconds
-    )
+    year = UNITS["y"]
+    return year // tick_seconds if tick_seconds and tick_seconds <= year else 10**6
 
 
 def add_per_option(parser: argparse._ActionsContainer) -> None:
