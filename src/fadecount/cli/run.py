@@ -231,28 +231,27 @@ def _release(
     if live and per != TOTAL and (hidden is None or per != hidden.discovery.per):
         require_level(stream.description, per)
     at_once = live or per == TOTAL
-    with _interruptible(under_way) as interrupt:
-        with waiting("reading"):
-            expected = under_way.ticks_expected
-            under_way.check_per(per)
-        interrupt.releasing = True
-        with (
-            FigureWriter(
-                arguments.output, stream.description, loss=stream.loss, group=stream.group, **how
-            ) as writer,
-            progress("releasing", total=expected) as advance,
-        ):
-            for closed in under_way:
-                first, last = closed.first_tick, closed.last_tick
-                published = range(published.start if published else first, last + 1)
-                if at_once:
-                    for table in news_tables(under_way.published, first, last, per=per):
-                        writer.write(table)
-                advance(last + 1 - first)
-            if published and not at_once:
-                news = published_tables(under_way.published, per=per, news_since=published.start)
-                for table in news:
+    with waiting("reading"):
+        expected = under_way.ticks_expected
+        under_way.check_per(per)
+    with (
+        _interruptible(under_way) as interrupt,
+        FigureWriter(
+            arguments.output, stream.description, loss=stream.loss, group=stream.group, **how
+        ) as writer,
+        progress("releasing", total=expected) as advance,
+    ):
+        for closed in under_way:
+            first, last = closed.first_tick, closed.last_tick
+            published = range(published.start if published else first, last + 1)
+            if at_once:
+                for table in news_tables(under_way.published, first, last, per=per):
                     writer.write(table)
+            advance(last + 1 - first)
+        if published and not at_once:
+            news = published_tables(under_way.published, per=per, news_since=published.start)
+            for table in news:
+                writer.write(table)
     lines = under_way.report.lines()
     if live or published:
         lines += under_way.report.consequences(under_way.options.unit)
@@ -279,11 +278,11 @@ def _release(
 
 @contextmanager
 def _interruptible(under_way: Run) -> Iterator[SimpleNamespace]:
-    """Ctrl-C ends the run between two ticks once it releases; a second one, at once."""
-    state = SimpleNamespace(releasing=False, stopped=False)
+    """Ctrl-C ends the run between two ticks; a second one, at once."""
+    state = SimpleNamespace(stopped=False)
 
     def stop(_number: int, _frame: object) -> None:
-        if state.stopped or not state.releasing:
+        if state.stopped:
             raise KeyboardInterrupt
         state.stopped = True
         under_way.stop()
