@@ -79,7 +79,7 @@ def audit(
     false_alarm: float = 1e-6,
     running: Mechanism | Runs | None = None,
     position: int | None = None,
-    progress: Callable[[float], object] | None = None,
+    progress: Callable[[float], object] = lambda _runs: None,
 ) -> list[Finding]:
     """Lower bounds on the loss at some ages, from ``samples`` runs on each of two streams that
     differ in one item.
@@ -113,60 +113,52 @@ def audit(
     )
     if not checked:
         raise ParameterError("ages must hold at least one age, got none; such as 0, 1, 3, 7")
-    if position is not None or not isinstance(mechanism, Mechanism):
+    if running is None:
+        if not isinstance(mechanism, Mechanism):
+            raise ParameterError(
+                "running must be given with a claim, got None; it is the function that is audited"
+            )
+        running = mechanism
+    if position is None and not isinstance(mechanism, Mechanism):
+        position = 1
+    if position is not None:
         remedy = "the first step of a stream is step 1"
-        given = 1 if position is None else position
-        position = require_integer(
-            "position", given, minimum=1, maximum=LONGEST_BLOCK, remedy=remedy
-        )
-    runs: Mechanism | Runs | None = running
-    if runs is None and isinstance(mechanism, Mechanism):
-        runs = mechanism
-    if runs is None:
-        raise ParameterError(
-            "running must be given with a claim, got None; it is the function that is audited"
-        )
-    error, report = false_alarm / len(checked), progress or (lambda _runs: None)
-    return [
-        _one_age(mechanism, runs, age, position, samples // 2, error, report) for age in checked
-    ]
-
-
-def _one_age(
-    mechanism: Claim,
-    running: Mechanism | Runs,
-    age: int,
-    position: int | None,
-    half: int,
-    error: float,
-    progress: Callable[[float], object],
-) -> Finding:
-    if position is None:
-        assert isinstance(mechanism, Mechanism)
-        position = _worst_position(mechanism, age)
-    outputs = partial(_outputs, running, position, age, half, progress)
-    without, having = outputs(item=0), outputs(item=1)
+        require_integer("position", position, minimum=1, maximum=LONGEST_BLOCK, remedy=remedy)
+    half, error = samples // 2, false_alarm / len(checked)
     gaussian = mechanism if isinstance(mechanism, Gaussian) else None
-    score = largest if isinstance(running, Blocks) else learn(without, having)
-    event = best_event(score, without, having, error, gaussian=gaussian is not None)
-    empty, item = event.count(outputs(item=0)), event.count(outputs(item=1))
-    likely, rare = (item, empty) if event.upwards else (empty, item)
-    return Finding(
-        age=age,
-        position=position,
-        claimed=mechanism.loss(age) if isinstance(mechanism, Mechanism) else float(mechanism(age)),
-        shown=loss_shown(likely, rare, half, error)
-        if gaussian is None
-        else (1.0 - 1e-9) * epsilon_at(mu_shown(likely, rare, half, error), gaussian.delta),
-        likely=likely,
-        rare=rare,
-        samples=half,
-    )
+    findings = []
+    for age in checked:
+        place = _worst_position(mechanism, age) if position is None else position
+        outputs = partial(_outputs, running, place, age, half, progress)
+        without, having = outputs(item=0), outputs(item=1)
+        score = largest if isinstance(running, Blocks) else learn(without, having)
+        event = best_event(score, without, having, error, gaussian=gaussian is not None)
+        empty, item = event.count(outputs(item=0)), event.count(outputs(item=1))
+        likely, rare = (item, empty) if event.upwards else (empty, item)
+        if gaussian is None:
+            shown = loss_shown(likely, rare, half, error)
+        else:
+            mu = mu_shown(likely, rare, half, error)
+            shown = (1.0 - 1e-9) * epsilon_at(mu, gaussian.delta)
+        claim = mechanism.loss if isinstance(mechanism, Mechanism) else mechanism
+        findings.append(
+            Finding(
+                age=age,
+                position=place,
+                claimed=float(claim(age)),
+                shown=shown,
+                likely=likely,
+                rare=rare,
+                samples=half,
+            )
+        )
+    return findings
 
 
-def _worst_position(mechanism: Mechanism, age: int) -> int:
+def _worst_position(mechanism: Claim, age: int) -> int:
     """The position that loses most among the first ones; of block counters the first that ends a
     block of every level, which loses most at every age."""
+    assert isinstance(mechanism, Mechanism)
     if isinstance(mechanism, Blocks):
         short = [level.length for level in mechanism.levels if level.length <= LONGEST_BLOCK]
         return max(short, default=1)
@@ -256,21 +248,8 @@ _OFTEN, _SELDOM = (0.7, 0.5, 0.35, 0.25, 0.18, 0.12), (0.08, 0.05, 0.03, 0.02, 0
 SHARES = (*_OFTEN, *_SELDOM, 0.005, 0.002, 0.001, 0.0005, 0.0002, 0.0001)
 
 
-@dataclass(frozen=True, slots=True)
-class Score:
-    """From outputs to an estimate of how much likelier they are with the item than without."""
-
-    whitening: NDArray[np.float64]
-    edges: list[NDArray[np.float64]]
-    ratios: list[NDArray[np.float64]]
-
-    def __call__(self, outputs: Outputs) -> NDArray[np.float64]:
-        total = np.zeros(outputs.shape[1])
-        for row, edges, ratios in zip(
-            self.whitening @ outputs, self.edges, self.ratios, strict=True
-        ):
-            total += ratios[np.searchsorted(edges, row, side="right")]
-        return total
+Score = Callable[[Outputs], NDArray[np.float64]]
+"""From outputs to an estimate of how much likelier they are with the item than without."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -278,7 +257,7 @@ class Event:
     """Scores from a threshold on, upwards (likelier with the item) or downwards (likelier
     without)."""
 
-    score: Callable[[Outputs], NDArray[np.float64]]
+    score: Score
     threshold: float
     upwards: bool
 
@@ -309,7 +288,14 @@ def learn(without: Outputs, having: Outputs) -> Score:
         ]
         edges.append(cuts)
         ratios.append(np.log((counts[1] + 1.0) / (counts[0] + 1.0)))
-    return Score(whitening, edges, ratios)
+
+    def score(outputs: Outputs) -> NDArray[np.float64]:
+        total = np.zeros(outputs.shape[1])
+        for row, cuts, each in zip(whitening @ outputs, edges, ratios, strict=True):
+            total += each[np.searchsorted(cuts, row, side="right")]
+        return total
+
+    return score
 
 
 def largest(outputs: Outputs) -> NDArray[np.float64]:
@@ -323,7 +309,7 @@ def largest(outputs: Outputs) -> NDArray[np.float64]:
 
 
 def best_event(
-    score: Callable[[Outputs], NDArray[np.float64]],
+    score: Score,
     without: Outputs,
     having: Outputs,
     error: float,
