@@ -16,24 +16,17 @@ from fadecount.cli._output import aligned
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Check:
-    """A figure, the bound it must keep and the one it should reach (both upper bounds, unless
-    ``at_least``)."""
+    """A figure, and the bound that it must keep: an upper one, unless ``at_least``."""
 
     name: str
     value: float
     must: float
-    goal: float | None = None
     unit: str = ""
     at_least: bool = False
 
-    def keeps(self, bound: float) -> bool:
-        return self.value >= bound if self.at_least else self.value <= bound
-
     @property
-    def verdict(self) -> str:
-        if not self.keeps(self.must):
-            return "MISSED"
-        return "goal" if self.goal is not None and self.keeps(self.goal) else "kept"
+    def kept(self) -> bool:
+        return self.value >= self.must if self.at_least else self.value <= self.must
 
 
 def show(results: Sequence[Result], checks: Sequence[Check], leaks: Sequence[Correlation]) -> str:
@@ -43,12 +36,11 @@ def show(results: Sequence[Result], checks: Sequence[Check], leaks: Sequence[Cor
         (r.name, f"{r.median:,.2f}", f"{r.fastest:,.2f}", f"{r.slowest:,.2f}", f"{r.floors:,.3g}")
         for r in results
     ]
-    sign = {True: ">=", False: "<="}
-    bounds = [("bound", "measured", "must", "goal", "")]
+    bounds = [("bound", "measured", "must", "")]
     for check in checks:
-        goal = "" if check.goal is None else f"{sign[check.at_least]} {check.goal:,g}"
-        must = f"{sign[check.at_least]} {check.must:,g}"
-        bounds.append((check.name, f"{check.value:,.3g}{check.unit}", must, goal, check.verdict))
+        must = f"{'>=' if check.at_least else '<='} {check.must:,g}"
+        measured = f"{check.value:,.3g}{check.unit}"
+        bounds.append((check.name, measured, must, "kept" if check.kept else "MISSED"))
     times = [("time of a draw against |noise|", "samples", "rank correlation", "chance (99 %)")]
     times += [
         (each.name, f"{each.samples:,}", f"{each.correlation:+.4f}", f"{each.chance:.4f}")
