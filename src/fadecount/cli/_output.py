@@ -44,7 +44,7 @@ def loss_lines(rows: list[dict[str, Any]], titles: dict[str, str]) -> list[str]:
         if known:
             ages.append(format_duration(row["seconds"]) if row["age"] else "at once")
         cells = (row[name] for name in titles)
-        shown = (rounded_up(cell, 4) if isinstance(cell, float) else cell for cell in cells)
+        shown = (cell if isinstance(cell, str) else rounded_up(cell, 4) for cell in cells)
         table.append([*ages, *shown])
     sides = "".join("<" if isinstance(rows[0][name], str) else ">" for name in titles)
     return aligned(table, ">>" + sides if known else ">" + sides)
