@@ -162,7 +162,7 @@ def _worst_position(mechanism: Claim, age: int) -> int:
     if isinstance(mechanism, Blocks):
         short = [level.length for level in mechanism.levels if level.length <= LONGEST_BLOCK]
         return max(short, default=1)
-    last = mechanism.schedule.horizon
+    last = mechanism.last_step
     most = POSITIONS if last is None else min(POSITIONS, last - age)
     if most < 1:
         raise ParameterError(

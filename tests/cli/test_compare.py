@@ -8,6 +8,7 @@ from pathlib import Path
 import pytest
 
 import fadecount as fc
+from fadecount.cli.compare import _which_loses_less
 from fadecount.cli.main import main
 
 WORDS = ["compare", "--window", "1d", "--tick", "1m"]
@@ -70,6 +71,11 @@ def test_the_verdict_depends_on_the_crossing(
 ) -> None:
     assert main(["compare", *words]) == 0
     assert part in capsys.readouterr().out
+
+
+def test_verdicts_without_a_crossing() -> None:
+    assert _which_loses_less(0, None) == "fading loses less, or as much, at every age"
+    assert _which_loses_less(None, 60) == "there is no age from which on fading loses less"
 
 
 @pytest.mark.parametrize(

@@ -11,7 +11,6 @@ from scipy import optimize, stats
 
 import fadecount as fc
 from fadecount.mechanisms import Loss
-from fadecount.mechanisms.comparison import which_loses_less
 
 PURE = fc.Gradual(epsilon=0.5)
 GAUSSIAN = fc.Gaussian(sigma=4.0, half_lives=(8, 1), weights=(0.05, 0.25, 0.7), delta=1e-6)
@@ -75,14 +74,3 @@ def test_many_contributions_against_their_exact_loss(mechanism: fc.mechanisms.Me
         places = list(range(1, now + 1, max(1, now // visits)))
         spread = mechanism.composed_loss([now - place for place in places])
         assert mechanism.loss_of(places, now) <= spread.epsilon
-
-
-def test_which_loses_less() -> None:
-    assert (
-        which_loses_less(0, ours="fading", tick_seconds=None)
-        == "fading loses less, or as much, at every age"
-    )
-    assert (
-        which_loses_less(None, ours="fading", tick_seconds=60)
-        == "there is no age from which on fading loses less"
-    )

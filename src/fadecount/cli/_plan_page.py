@@ -24,7 +24,7 @@ from fadecount.cli._options import per_person
 from fadecount.cli.plan import published_rows, width_rows
 from fadecount.durations import parse_duration
 from fadecount.errors import FadecountError
-from fadecount.planning import Option, Person, Plan, person_losses, plan, plan_json
+from fadecount.planning import Option, Person, Plan, plan, plan_json
 from fadecount.rounding import shown_loss
 
 _TYPES = {
@@ -158,9 +158,7 @@ def _planned(query: tuple[tuple[str, str], ...]) -> Plan:
 def _losses(made: Plan, chosen: Option) -> list[tuple[float, float]]:
     """The curve of the chosen option, ages in seconds and losses: from one tick to the horizon,
     evenly on a logarithmic axis, and at every limit."""
-    request = made.request
+    request, mechanism = made.request, chosen.mechanism
     grid = np.rint(np.geomspace(1, request.horizon, _AGES)).astype(np.int64).tolist()
-    ages = sorted({*grid, *dict(request.targets)})
-    losses = person_losses(chosen.mechanism, ages, request.person)
-    tick = request.tick_seconds or 1
-    return [(age * tick, loss.epsilon) for age, loss in zip(ages, losses, strict=True)]
+    ages, tick = sorted({*grid, *dict(request.targets)}), request.tick_seconds or 1
+    return [(age * tick, request.person.loss(mechanism, age).epsilon) for age in ages]

@@ -5,12 +5,7 @@ from fadecount.mechanisms.base import Mechanism
 from fadecount.mechanisms.binary_tree import Binary, Refresh
 from fadecount.mechanisms.blocks import Blocks, Level, Stage
 from fadecount.mechanisms.calendars import Calendar, EqualBlocks
-from fadecount.mechanisms.comparison import (
-    crossing_age,
-    minimum_error,
-    refresh_with_error_of,
-    which_loses_less,
-)
+from fadecount.mechanisms.comparison import crossing_age, minimum_error
 from fadecount.mechanisms.discovery import Discovery
 from fadecount.mechanisms.figures import ANNOUNCED, Figure, Figures, ListedFigures
 from fadecount.mechanisms.gaussian import Gaussian
@@ -64,9 +59,7 @@ __all__ = [
     "read_discovery",
     "read_mechanism",
     "read_planned_unit",
-    "refresh_with_error_of",
     "require_planned_tick",
     "scale_of",
     "views_of",
-    "which_loses_less",
 ]

@@ -1,4 +1,4 @@
-"""Comparing two mechanisms (crossing ages), and one mechanism with the lower bound on the error."""
+"""Comparing two mechanisms (crossing ages), and a loss with the lower bound on the error."""
 
 from __future__ import annotations
 
@@ -8,9 +8,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from fadecount.checks import LONGEST, require_integer
-from fadecount.durations import format_duration
 from fadecount.mechanisms.base import Mechanism
-from fadecount.mechanisms.binary_tree import Refresh
 
 
 def crossing_age(first: Mechanism, second: Mechanism) -> int | None:
@@ -35,58 +33,6 @@ def crossing_age(first: Mechanism, second: Mechanism) -> int | None:
         middle = (young + old) // 2
         ranges += [(young, middle), (middle + 1, old)]  # the older half is examined first
     return 0
-
-
-def refresh_with_error_of(mechanism: Mechanism, *, window: int, horizon: int) -> Refresh:
-    """The paper's budget refresh with that window whose mean squared error over the horizon is that
-    of the mechanism.
-
-    Its budget is split so that it loses least by the horizon. Another split loses less about young
-    events, and other constructions lose less about old ones: :func:`what_refreshing_is` says so
-    beside every comparison.
-
-    >>> import fadecount as fc
-    >>> fading = fc.Gradual(epsilon=0.125)
-    >>> rival = refresh_with_error_of(fading, window=24, horizon=8760)
-    >>> abs(rival.mse(8760) / fading.mse(8760) - 1) < 1e-6
-    True
-    """
-    shape = Refresh(window, 1.0, Refresh.best_ratio(window=window, horizon=horizon))
-    return shape.for_mse(max(mechanism.mse(horizon), 1e-6), horizon=horizon)
-
-
-def which_loses_less(crossing: int | None, *, ours: str, tick_seconds: float | None) -> str:
-    """A clause that says which of the two loses less and from which age on, from the
-    ``crossing_age`` of the refresh with ours.
-
-    >>> print(*which_loses_less(48, ours="fading", tick_seconds=3600).split("; "), sep="\\n")
-    refreshing can lose less for events younger than about 2 days
-    for older events fading loses less, or as much
-    """
-    if crossing == 0:
-        return f"{ours} loses less, or as much, at every age"
-    if crossing is None:
-        return f"there is no age from which on {ours} loses less"
-    age = (
-        f"{crossing:,} steps"
-        if tick_seconds is None
-        else f"about {format_duration(crossing * tick_seconds)}"
-    )
-    return (
-        f"refreshing can lose less for events younger than {age}; for older events {ours} loses"
-        " less, or as much"
-    )
-
-
-def what_refreshing_is(split: str) -> str:
-    """Sentences that name the compared construction, and those that can do better; ``split`` says
-    how its budget is split."""
-    return (
-        "Refreshing is the paper's baseline here: a binary tree in each period, the sum of all"
-        f" earlier periods published again in every period, and {split}. Another split can lose"
-        " less for young events. Adding up noisy periods, instead of publishing their sum again,"
-        " can lose less than both for old ones."
-    )
 
 
 _FEWEST, _MOST = 1 << 6, 1 << 12

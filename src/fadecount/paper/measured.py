@@ -36,7 +36,7 @@ class Trial(NamedTuple):
     misses most) of ones."""
 
     row: TableRow
-    mechanism: fc.Mechanism
+    mechanism: fc.Gradual | fc.Refresh
     runs: int
 
 

@@ -42,10 +42,10 @@ class TableRow:
         return self.exponent is None and self.ratio is None
 
     @cached_property
-    def computed(self) -> fc.Mechanism:
+    def computed(self) -> fc.Gradual | fc.Refresh:
         """The mechanism whose error is 1000 with continuous noise, as the paper calibrates; the
         optimal ratio is the true one."""
-        shape: fc.Mechanism
+        shape: fc.Gradual | fc.Refresh
         if self.exponent is not None:
             shape = fc.Gradual(1.0, self.exponent)
         else:
@@ -55,13 +55,13 @@ class TableRow:
         return shape.for_mse(MSE, horizon=self.horizon, continuous=True)
 
     @property
-    def printed_mechanism(self) -> fc.Mechanism:
+    def printed_mechanism(self) -> fc.Gradual | fc.Refresh:
         if self.exponent is not None:
             return fc.Gradual(epsilon=self.printed[0], exponent=self.exponent)
         return fc.Refresh(self.window, *self.printed)
 
     @property
-    def measured(self) -> fc.Mechanism:
+    def measured(self) -> fc.Gradual | fc.Refresh:
         """The mechanism of the table: as computed where that agrees with the print, else the
         printed pair itself."""
         return self.printed_mechanism if self.is_optimal else self.computed
