@@ -1,5 +1,4 @@
-"""What needs a process of its own: peak memory, cost over long streams, and the time of an
-import."""
+"""What needs a process of its own: peak memory, and cost over long streams."""
 
 from __future__ import annotations
 
@@ -34,15 +33,6 @@ while spent < 10**8:  # some clocks of the processor are coarse
 each = spent / rounds / items
 print(json.dumps({"items": items, "bytes": memory("VmHWM") - before, "ns_per_item": each}))
 """
-_IMPORTS = {
-    "fadecount": "import fadecount",
-    "numpy + AES": (
-        "import numpy; from cryptography.hazmat.primitives.ciphers import Cipher, algorithms, modes"
-    ),
-}
-_IMPORT = (
-    "import time; started = time.process_time_ns(); {}; print(time.process_time_ns() - started)"
-)
 
 
 def memory_of_streams(lengths: list[int]) -> list[dict[str, Any]]:
@@ -62,18 +52,6 @@ def cost_of_streams(lengths: list[int], *, repeats: int) -> list[dict[str, Any]]
             {"items": length, "ns_per_item": statistics.median(run["ns_per_item"] for run in runs)}
         )
     return found
-
-
-def import_times(*, repeats: int) -> dict[str, float]:
-    """Milliseconds of processor time for importing fadecount, and for the two imports that it needs
-    anyway."""
-    for code in _IMPORTS.values():
-        _python(code)  # compiled once, as after any installation
-    times: dict[str, list[float]] = {name: [] for name in _IMPORTS}
-    for _ in range(repeats):
-        for name, code in _IMPORTS.items():
-            times[name].append(int(_python(_IMPORT.format(code))) / 1e6)
-    return {name: statistics.median(each) for name, each in times.items()}
 
 
 def _python(code: str, *arguments: str) -> str:

@@ -1,4 +1,4 @@
-"""The results as a table on the screen, as JSON and as a picture."""
+"""The results as tables on the screen, and as JSON."""
 
 from __future__ import annotations
 
@@ -11,28 +11,22 @@ from typing import Any
 
 from benchmarks.leaks import Correlation
 from benchmarks.measure import Result
+from fadecount.cli._output import aligned
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Check:
-    """A figure, the bound it must keep and the one it should reach (both upper bounds, unless
-    ``at_least``)."""
+    """A figure, and the bound that it must keep: an upper one, unless ``at_least``."""
 
     name: str
     value: float
     must: float
-    goal: float | None = None
     unit: str = ""
     at_least: bool = False
 
-    def keeps(self, bound: float) -> bool:
-        return self.value >= bound if self.at_least else self.value <= bound
-
     @property
-    def verdict(self) -> str:
-        if not self.keeps(self.must):
-            return "MISSED"
-        return "goal" if self.goal is not None and self.keeps(self.goal) else "kept"
+    def kept(self) -> bool:
+        return self.value >= self.must if self.at_least else self.value <= self.must
 
 
 def show(results: Sequence[Result], checks: Sequence[Check], leaks: Sequence[Correlation]) -> str:
@@ -42,12 +36,11 @@ def show(results: Sequence[Result], checks: Sequence[Check], leaks: Sequence[Cor
         (r.name, f"{r.median:,.2f}", f"{r.fastest:,.2f}", f"{r.slowest:,.2f}", f"{r.floors:,.3g}")
         for r in results
     ]
-    sign = {True: ">=", False: "<="}
-    bounds = [("bound", "measured", "must", "goal", "")]
+    bounds = [("bound", "measured", "must", "")]
     for check in checks:
-        goal = "" if check.goal is None else f"{sign[check.at_least]} {check.goal:,g}"
-        must = f"{sign[check.at_least]} {check.must:,g}"
-        bounds.append((check.name, f"{check.value:,.3g}{check.unit}", must, goal, check.verdict))
+        must = f"{'>=' if check.at_least else '<='} {check.must:,g}"
+        measured = f"{check.value:,.3g}{check.unit}"
+        bounds.append((check.name, measured, must, "kept" if check.kept else "MISSED"))
     times = [("time of a draw against |noise|", "samples", "rank correlation", "chance (99 %)")]
     times += [
         (each.name, f"{each.samples:,}", f"{each.correlation:+.4f}", f"{each.chance:.4f}")
@@ -61,54 +54,6 @@ def save(folder: Path, content: dict[str, Any]) -> None:
     (folder / "results.json").write_text(text + "\n", encoding="utf-8")
 
 
-def plot(folder: Path, results: Sequence[Result], growth: Sequence[dict[str, Any]]) -> None:
-    """Two pictures in one: what an item costs everywhere, and what it costs as the stream grows."""
-    import matplotlib as mpl
-
-    mpl.use("Agg")
-    from matplotlib import pyplot
-
-    figure, (bars, line) = pyplot.subplots(
-        1, 2, figsize=(12, 4.8), width_ratios=(3, 2), layout="constrained"
-    )
-    ordered = sorted(results, key=lambda each: each.median, reverse=True)
-    colours = ["tab:blue" if each.ours else "tab:gray" for each in ordered]
-    bars.barh([each.name for each in ordered], [each.median for each in ordered], color=colours)
-    bars.set_xscale("log")
-    bars.set_xlim(0.5, 12.0 * ordered[0].median)
-    for at, each in enumerate(ordered):
-        bars.text(
-            each.median * 1.12,
-            at,
-            f"{each.median:,.3g} ns" if each.median < 100 else f"{each.median:,.0f} ns",
-            va="center",
-            fontsize=8,
-        )
-    bars.set_xlabel("processor time per item, nanoseconds (logarithmic)")
-    bars.set_title("fadecount (blue) beside the floor and other libraries")
-    line.plot(
-        [each["items"] for each in growth], [each["ns_per_item"] for each in growth], marker="o"
-    )
-    line.set_xscale("log")
-    line.set_ylim(bottom=0)
-    line.set_xlabel("items in the stream")
-    line.set_ylabel("nanoseconds per item")
-    line.set_title("cost does not grow with the stream")
-    figure.savefig(folder / "speed.png", dpi=120)
-    pyplot.close(figure)
-
-
 def _table(rows: Sequence[tuple[str, ...]]) -> str:
-    widths = [max(len(row[at]) for row in rows) for at in range(len(rows[0]))]
-    lines = [
-        "  ".join(
-            [
-                row[0].ljust(widths[0]),
-                *(each.rjust(width) for each, width in zip(row[1:], widths[1:], strict=True)),
-            ]
-        )
-        for row in rows
-    ]
-    return "\n".join(
-        [lines[0].rstrip(), "-" * len(lines[0]), *(each.rstrip() for each in lines[1:])]
-    )
+    head, *lines = aligned(rows, "<" + ">" * (len(rows[0]) - 1))
+    return "\n".join([head, "-" * len(head), *lines])

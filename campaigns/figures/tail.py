@@ -25,8 +25,7 @@ from matplotlib.figure import Figure
 from numpy.typing import NDArray
 
 import fadecount as fc
-from fadecount.plots import new_figure, save_figure
-from fadecount.plots.figure import COLOURS, RC
+from fadecount.plots import COLOURS, RC, new_figure, save_figure
 
 PROMISE = {"1h": 0.5, "30d": 2.0, "1y": 4.0}
 DELTA = 1e-9

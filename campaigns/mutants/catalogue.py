@@ -87,7 +87,7 @@ MUTANTS = (
     ),
     Mutant(
         "an audit of a function takes its own word",
-        "audit/attack.py",
+        "audit.py",
         "        return self.shown > self.claimed",
         "        return self.shown > 2 * self.claimed",
         ("tests/audit/test_audit.py",),

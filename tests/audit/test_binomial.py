@@ -7,7 +7,7 @@ import math
 import pytest
 from scipy import stats
 
-from fadecount.audit.event import at_least, lower_bound, upper_bound
+from fadecount.audit import at_least, lower_bound, upper_bound
 
 CASES = [
     (1, 1),

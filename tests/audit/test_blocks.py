@@ -16,9 +16,7 @@ import pytest
 from numpy.typing import NDArray
 
 import fadecount as fc
-from fadecount.audit import audit
-from fadecount.audit.attack import LONGEST_BLOCK, _worst_position
-from fadecount.audit.event import largest
+from fadecount.audit import LONGEST_BLOCK, _worst_position, audit, largest
 from fadecount.cli.main import main
 from fadecount.counters.blocks import BlockCounter
 from fadecount.mechanisms import Figure

@@ -6,8 +6,7 @@ from __future__ import annotations
 import dataclasses
 
 import fadecount as fc
-from fadecount.audit import audit
-from fadecount.audit.event import mu_shown
+from fadecount.audit import audit, mu_shown
 from fadecount.mechanisms.gaussian_law import mu_at
 
 MECHANISM = fc.Gaussian(sigma=2.0, half_lives=(30, 1), weights=(0.01, 0.29, 0.7), delta=1e-6)

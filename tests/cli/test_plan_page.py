@@ -41,10 +41,14 @@ def test_a_plan_is_the_library_s(server: PlanServer) -> None:
     assert status == 200 and answer["file"] == plan_json(made)
     assert [each["name"] for each in answer["options"]] == [each.name for each in made.options]
     for each, option in zip(answer["options"], made.options, strict=True):
-        assert each["total"] == made.widths(option)[-1].half_width
-    for name, rows in (("published", made.published()), ("widths", made.widths())):
-        assert [each["half_width"] for each in answer[name]] == [row.half_width for row in rows]
-    assert all(point["loss"] <= point["limit"] for point in answer["losses"] if point["limit"])
+        assert each["total"] == f"± {made.widths(option)[-1].half_width:,}"
+    margins = [f"± {row.half_width:,}" for row in made.published()]
+    assert [row[-1] for row in answer["published"]] == margins
+    assert [row[1] for row in answer["widths"]] == [
+        f"± {row.half_width:,}" for row in made.widths()
+    ]
+    losses = dict(answer["losses"])
+    assert losses[86400] <= 1.0 and losses[365 * 86400] <= 4.0
     second = answer_to(f"{QUICK}&option=2")
     assert second["option"] == 2 and second["file"] == plan_json(made, made.options[1])
     assert answer_to(f"{QUICK}&option=20")["option"] == len(made.options)

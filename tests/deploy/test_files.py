@@ -15,7 +15,7 @@ from typing import Any
 import pytest
 import yaml
 
-from fadecount.cli._options import place_store
+from fadecount.cli._options import storage_from
 from fadecount.cli.main import build_parser
 from fadecount.service.routes import openapi_document
 from tests.docs.pages import ROOT
@@ -59,9 +59,7 @@ def chosen(monkeypatch: pytest.MonkeyPatch, environment: dict[str, str]) -> argp
     """What ``serve`` makes of these variables."""
     for name, value in environment.items():
         monkeypatch.setenv(name, value)
-    arguments = build_parser(["serve"]).parse_args(["serve"])
-    place_store(arguments, keep=True)
-    return arguments
+    return build_parser(["serve"]).parse_args(["serve"])
 
 
 def test_the_settings_are_settings(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -69,7 +67,9 @@ def test_the_settings_are_settings(monkeypatch: pytest.MonkeyPatch) -> None:
     added = compose()["services"]["fadecount"]["environment"]
     assert all(name.startswith("FADECOUNT_") for name in (*image, *added))
     found = chosen(monkeypatch, {**image, **added})
-    assert (found.state, found.fence) == ("/var/lib/fadecount", "/var/lib/fadecount-fence")
+    storage = storage_from(found)
+    assert storage.folder == Path("/var/lib/fadecount")
+    assert storage.fence == "/var/lib/fadecount-fence"
     assert found.host == "0.0.0.0"  # noqa: S104 - inside the container
     commented = re.findall(
         r"# (FADECOUNT_\w+): (\S+)", (DEPLOY / "compose.yaml").read_text(encoding="utf-8")
@@ -136,7 +136,9 @@ def test_the_unit_file(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     example = chosen(monkeypatch, settings_of([line for line in lines if line[0] != "#"]))
     folders = re.search(r"^StateDirectory=(.*)$", text, re.MULTILINE)
     assert folders is not None
-    assert {example.state, example.fence} == {f"/var/lib/{name}" for name in folders[1].split()}
+    places = storage_from(example)
+    expected = {f"/var/lib/{name}" for name in folders[1].split()}
+    assert {str(places.folder), places.fence} == expected
     program = shutil.which("systemd-analyze")
     if program is None:
         pytest.skip("systemd-analyze is not installed")

@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 
 from fadecount.cli.main import main
-from fadecount.paper.beside import BESIDE, LATER, blocks_like
+from fadecount.paper.figures import BESIDE, LATER, blocks_like
 from fadecount.paper.table import LONG, MSE, SHORT, rows
 from tests.paper.test_figures import assert_room
 

@@ -4,8 +4,10 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
-from fadecount.paper.figures import FIGURES
+from fadecount.paper.figures import FIGURES, thinned
 from fadecount.paper.report import Section
 from fadecount.paper.table import LONG, SHORT, rows
 
@@ -98,3 +100,21 @@ def assert_room(section: Section) -> None:
 def test_legends_and_marks_have_room(figures: dict[str, Section]) -> None:
     for section in figures.values():
         assert_room(section)
+
+
+@given(st.integers(1, 5000), st.integers(5, 60), st.integers(0, 2**32 - 1))
+def test_thinned_keeps_the_extremes_of_every_cell(count: int, cells: int, seed: int) -> None:
+    generator = np.random.default_rng(seed)
+    ages = np.arange(count)
+    columns = [generator.normal(size=count) for _ in range(2)]
+    kept = thinned(ages, columns, cells=cells)
+    cell = np.floor(np.log2(ages + 1.0) * (cells / np.log2(ages[-1] + 2.0)))
+    assert np.all(np.diff(kept) > 0)
+    assert {0, count - 1} <= set(kept.tolist())
+    for values in columns:
+        for one in np.unique(cell):
+            inside = values[cell == one]
+            shown = values[kept[cell[kept] == one]]
+            assert shown.min() == inside.min()
+            assert shown.max() == inside.max()
+    assert len(kept) <= (2 + 2 * len(columns)) * (cells + 1)

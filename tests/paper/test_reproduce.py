@@ -13,7 +13,7 @@ import pytest
 
 import fadecount.paper
 from fadecount.cli.main import main
-from fadecount.paper.reproduce import PARTS, wanted_parts, work
+from fadecount.paper import PARTS, reproduce, wanted_parts
 
 VOID = {"meta", "img", "source"}
 
@@ -115,14 +115,22 @@ def test_a_folder_that_cannot_be_made_is_refused(
     assert "--out must be a writable folder" in capsys.readouterr().err
 
 
-def test_names_and_work() -> None:
+def test_names_and_work(tmp_path: Path) -> None:
+    """Parts come in order, and the shares of work add up to all of it."""
     assert wanted_parts([]) == PARTS
     assert wanted_parts(["blocks_million", "measured", "fig1b"]) == (
         "fig3",
         "measured",
         "blocks_million",
     )
-    assert work(PARTS, 200) > 2e9 > work(("table1",), 200)
+    shares: list[float] = []
+    wanted = ["blocks_thousand", "table1", "fig1a"]
+    assert reproduce(tmp_path, wanted, advance=shares.append) == (
+        "fig2a",
+        "table1",
+        "blocks_thousand",
+    )
+    assert sum(shares) == pytest.approx(1.0)
 
 
 def test_the_room_uses_the_front_door_only() -> None:

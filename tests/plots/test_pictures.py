@@ -15,6 +15,9 @@ from matplotlib.figure import Figure
 import fadecount as fc
 from fadecount.errors import ParameterError
 from fadecount.plots import (
+    COLOURS,
+    KINDS,
+    MARKS,
     Curve,
     draw_curves,
     draw_panels,
@@ -22,8 +25,6 @@ from fadecount.plots import (
     new_figure,
     save_figure,
 )
-from fadecount.plots.curves import KINDS, MARKS
-from fadecount.plots.figure import COLOURS
 
 
 def drawn(horizon: int = 10**6, tick_seconds: float | None = None, width: float = 7.2) -> Figure:

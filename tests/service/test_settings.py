@@ -9,13 +9,13 @@ from typing import Any
 
 import pytest
 
-from fadecount.cli._options import place_store
+from fadecount.cli._options import storage_from
 from fadecount.cli.main import build_parser, main
 from fadecount.service.settings import default_folder
 from tests.service.process import ServeProcess
 
 FULL = {
-    "state": ("/a", "/a"),
+    "state": ("/a", Path("/a")),
     "fence": ("/b", "/b"),
     "key-file": ("/c", "/c"),
     "host": ("::1", "::1"),
@@ -44,8 +44,9 @@ FOREIGN = {
 def chosen(*words: str) -> dict[str, Any]:
     """What ``serve`` makes of these words, and of the environment."""
     arguments = build_parser(["serve"]).parse_args(["serve", *words])
-    place_store(arguments, keep=True)
-    return {name: getattr(arguments, name.replace("-", "_")) for name in FULL}
+    storage = storage_from(arguments)
+    stored = {"state": storage.folder, "fence": storage.fence, "key-file": storage.key_file}
+    return {name: getattr(arguments, name.replace("-", "_")) for name in FULL} | stored
 
 
 def variable(name: str) -> str:
@@ -65,7 +66,12 @@ def test_every_option_can_stand_in_both_places(monkeypatch: pytest.MonkeyPatch) 
     for name, (text, _) in FULL.items():
         monkeypatch.setenv(variable(name), text)
     assert chosen() == expected
-    assert chosen("--database", "postgresql://a")["state"] is None
+    arguments = build_parser(["serve"]).parse_args(["serve", "--database", "postgresql://a"])
+    assert storage_from(arguments).database == "postgresql://a"
+    monkeypatch.setenv("FADECOUNT_DATABASE", "postgresql://b")
+    assert storage_from(arguments).database == "postgresql://a"
+    arguments = build_parser(["serve"]).parse_args(["serve", "--state", "/d"])
+    assert storage_from(arguments).database is None
 
 
 def test_the_command_line_comes_before_the_environment(monkeypatch: pytest.MonkeyPatch) -> None:

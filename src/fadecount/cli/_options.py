@@ -6,6 +6,7 @@ from __future__ import annotations
 import argparse
 import os
 import re
+from dataclasses import fields
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -16,7 +17,7 @@ if TYPE_CHECKING:
     from fadecount.mechanisms import Mechanism
     from fadecount.service.settings import Storage
     from fadecount.sources import SourceOptions
-    from fadecount.streams import Group, Reader, Store
+    from fadecount.streams import Group
 
 GIVEN = ("plan", "epsilon", "exponent", "delay")
 """The options that give a mechanism."""
@@ -150,21 +151,16 @@ def source_options(arguments: argparse.Namespace) -> SourceOptions:
             raise ParameterError("--per-person must be left out with --count persons: it is 1/day")
         arguments.per_person = "1/day"
     events, slot = per_person(arguments.per_person or "1/tick")
-    names = ("time", "time_unit", "zone", "key", "other", "amount", "max_amount", "person")
+    names = {field.name for field in fields(SourceOptions) if field.init}
     given = {
-        name: getattr(arguments, name)
-        for name in (*names, "keys_per_person", "unique", "late", "format", "separator")
-        if getattr(arguments, name) is not None
+        name: value
+        for name, value in vars(arguments).items()
+        if name in names and value is not None
     }
-    return SourceOptions(
-        tick=arguments.tick,
-        keys=_keys(arguments),
-        discover=arguments.discover,
-        per_person=events,
-        person_per=slot,
-        grace_seconds=parse_duration(arguments.grace, name="--grace") if arguments.grace else 0,
-        **given,
-    )
+    given |= {"keys": _keys(arguments), "per_person": events, "person_per": slot}
+    if arguments.grace is not None:
+        given["grace_seconds"] = parse_duration(arguments.grace, name="--grace")
+    return SourceOptions(**given)
 
 
 def _keys(arguments: argparse.Namespace) -> tuple[str, ...]:
@@ -200,13 +196,11 @@ def group_from(arguments: argparse.Namespace) -> Group | None:
     from fadecount.streams.loss import Group
 
     limits = limits_from(arguments.group_loss, name="--group-loss")
-    if arguments.group is None:
-        if limits:
-            raise ParameterError("--group must be given with --group-loss; it names the group")
-        return None
-    if not is_stored(arguments):
-        raise ParameterError("--state or --database must be given with --group")
-    return Group.of(arguments.group, limits) if limits else Group(name=arguments.group)
+    if arguments.group is not None:
+        return Group.of(arguments.group, limits) if limits else Group(name=arguments.group)
+    if limits:
+        raise ParameterError("--group must be given with --group-loss; it names the group")
+    return None
 
 
 def limits_from(texts: list[str], *, name: str, shape: str = "AGE=LOSS") -> dict[str, float]:
@@ -252,9 +246,8 @@ def steps_from(text: str, tick_seconds: int | None, *, name: str, minimum: int =
 
 def default_horizon(tick_seconds: int | None) -> int:
     """A year, or a million steps where the length of a step is not known or longer than a year."""
-    return (
-        10**6 if tick_seconds is None or tick_seconds > UNITS["y"] else UNITS["y"] // tick_seconds
-    )
+    year = UNITS["y"]
+    return year // tick_seconds if tick_seconds and tick_seconds <= year else 10**6
 
 
 def add_per_option(parser: argparse._ActionsContainer) -> None:
@@ -265,12 +258,12 @@ def add_per_option(parser: argparse._ActionsContainer) -> None:
 
 STATE_DEFAULT = "FADECOUNT_STATE, else ~/.local/share/fadecount"
 """Where every command looks for a store that is not named, except a run: see
-:func:`place_store`."""
+:func:`named_storage`."""
 
 
 def add_store_options(parser: argparse.ArgumentParser, *, default: str = STATE_DEFAULT) -> None:
-    """``--state DIR`` or ``--database URL``, ``--fence``, ``--key-file``; :func:`place_store` fills
-    in what is not given."""
+    """``--state DIR`` or ``--database URL``, ``--fence``, ``--key-file``; :func:`storage_from`
+    reads them."""
     group = parser.add_argument_group("store")
     text = f"folder of the store (default: {default})"
     fence = "folder or PostgreSQL URL of the rollback fence (default: the user's state folder)"
@@ -286,61 +279,37 @@ def add_store_options(parser: argparse.ArgumentParser, *, default: str = STATE_D
     )
 
 
-def place_store(arguments: argparse.Namespace, *, keep: bool) -> None:
-    """Fill in where the store, the fence and the key are, as the environment says.
+def storage_from(arguments: argparse.Namespace) -> Storage:
+    """Return where the store, the fence and the key are: as the options say, else the environment.
+    The folder of the service is the last resort."""
+    from fadecount.service.settings import Storage, default_folder
 
-    With ``keep``, the folder of the service is the last resort. Without it, a run that names no
-    store keeps nothing: the service closes the ticks of every stream in its folder by the clock, so
-    a file must not be counted there unasked.
+    database = arguments.database or (None if arguments.state else _variable("database"))
+    return Storage(
+        folder=Path(arguments.state) if arguments.state else default_folder(),
+        database=database,
+        fence=arguments.fence or _variable("fence"),
+        key_file=arguments.key_file or _variable("key_file"),
+    )
+
+
+def named_storage(arguments: argparse.Namespace) -> Storage | None:
+    """Return where the store is that the options or the environment name; None if they name none.
+
+    A run that names no store keeps nothing: the service closes the ticks of every stream in its
+    folder by the clock, so a file must not be counted there unasked.
     """
-    if not is_stored(arguments):
-        arguments.database = _variable("database")
-        arguments.state = None if arguments.database else _variable("state")
-    if not is_stored(arguments) and keep:
-        from fadecount.service.settings import default_folder
-
-        arguments.state = default_folder()
-    if not is_stored(arguments):
-        for option in ("fence", "key_file"):
-            if getattr(arguments, option) is not None:
-                raise ParameterError(
-                    f"--state or --database must be given with {_option(option)}; without them"
-                    " nothing is kept"
-                )
-    arguments.fence = arguments.fence or _variable("fence")
-    arguments.key_file = arguments.key_file or _variable("key_file")
+    places = arguments.state, arguments.database, _variable("state"), _variable("database")
+    if any(places):
+        return storage_from(arguments)
+    for name in ("fence", "key_file"):
+        if getattr(arguments, name) is not None:
+            raise ParameterError(
+                f"--state or --database must be given with {_option(name)}; without them nothing"
+                " is kept"
+            )
+    return None
 
 
 def _variable(name: str) -> str | None:
     return os.environ.get(f"FADECOUNT_{name.upper()}") or None
-
-
-def is_stored(arguments: argparse.Namespace) -> bool:
-    """Return whether the options or the environment name a store."""
-    return arguments.state is not None or arguments.database is not None
-
-
-def storage_from(arguments: argparse.Namespace) -> Storage:
-    """Return where the store is, after :func:`place_store`."""
-    from fadecount.service.settings import Storage, default_folder
-
-    return Storage(
-        folder=Path(arguments.state or default_folder()),
-        database=arguments.database,
-        fence=arguments.fence,
-        key_file=arguments.key_file,
-    )
-
-
-def open_store(arguments: argparse.Namespace) -> Store:
-    """Return the store for writing."""
-    from fadecount.service import settings
-
-    return settings.open_store(storage_from(arguments), lock_wait_seconds=5.0)
-
-
-def open_reader(arguments: argparse.Namespace) -> Reader:
-    """Return the reader of the published releases of the store."""
-    from fadecount.service import settings
-
-    return settings.open_reader(storage_from(arguments))

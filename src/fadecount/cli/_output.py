@@ -5,14 +5,12 @@ from __future__ import annotations
 import json
 import math
 import sys
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import AbstractContextManager, contextmanager, nullcontext
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from fadecount.durations import UNITS, format_duration
-
-if TYPE_CHECKING:
-    from fadecount.mechanisms import Mechanism
+from fadecount.rounding import rounded_up
 
 _AGES = (UNITS["m"], UNITS["h"], UNITS["d"], UNITS["w"], UNITS["mo"], UNITS["y"], 10 * UNITS["y"])
 
@@ -31,16 +29,34 @@ def _finite(value: Any) -> Any:
     return "inf" if isinstance(value, float) and math.isinf(value) else value
 
 
-def lines_of(rows: list[list[str]], *, tick_seconds: int | None) -> str:
-    """Return rows as aligned lines, all columns to the right; without a tick the second column,
-    the age as a duration, is left out."""
-    if tick_seconds is None:
-        rows = [[row[0], *row[2:]] for row in rows]
-    widths = [max(len(row[at]) for row in rows) for at in range(len(rows[0]))]
-    return "\n".join(
-        "  ".join(cell.rjust(width) for cell, width in zip(row, widths, strict=True)).rstrip()
-        for row in rows
-    )
+def loss_row(age: int, tick_seconds: int | None, **entries: Any) -> dict[str, Any]:
+    """Return what is known at an age, as JSON has it."""
+    return {"age": age, "seconds": age * tick_seconds if tick_seconds else None, **entries}
+
+
+def loss_lines(rows: list[dict[str, Any]], titles: dict[str, str]) -> list[str]:
+    """Return rows of :func:`loss_row` as aligned lines: the age in steps and, if the length of a
+    step is known, as a duration; then the entries that have titles, losses rounded up."""
+    known = rows[0]["seconds"] is not None
+    table = [["age (steps)", *(["age"] if known else []), *titles.values()]]
+    for row in rows:
+        ages = [f"{row['age']:,}"]
+        if known:
+            ages.append(format_duration(row["seconds"]) if row["age"] else "at once")
+        cells = (row[name] for name in titles)
+        shown = (cell if isinstance(cell, str) else rounded_up(cell, 4) for cell in cells)
+        table.append([*ages, *shown])
+    sides = "".join("<" if isinstance(rows[0][name], str) else ">" for name in titles)
+    return aligned(table, ">>" + sides if known else ">" + sides)
+
+
+def aligned(rows: Iterable[Sequence[str]], sides: str) -> list[str]:
+    """Return rows of cells as lines with columns as wide as they need; ``sides`` says for each
+    whether its cells stand to the left (``<``) or to the right (``>``)."""
+    rows = list(rows)
+    widths = [max(map(len, column)) for column in zip(*rows, strict=True)]
+    shape = "  ".join(f"{{:{side}{width}}}" for side, width in zip(sides, widths, strict=False))
+    return [shape.format(*row).rstrip() for row in rows]
 
 
 def shown_ages(oldest: int, tick_seconds: int | None) -> list[int]:
@@ -53,17 +69,9 @@ def shown_ages(oldest: int, tick_seconds: int | None) -> list[int]:
     return sorted({age for age in (0, *grown, oldest) if age <= oldest})
 
 
-def age_name(age: int, tick_seconds: int | None) -> str:
-    """Return an age as a duration, if the length of a step is known."""
-    if not tick_seconds:
-        return ""
-    return format_duration(age * tick_seconds) if age else "at once"
-
-
-def exception_of(mechanism: Mechanism) -> str:
-    """Return the end of a sentence about a loss: the chance with which a promise may fail."""
-    delta = getattr(mechanism, "delta", None)
-    return "" if delta is None else f", except with a chance of {delta:g}"
+def age_words(age: int, tick_seconds: int | None) -> str:
+    """Return an age as a duration, or in steps where their length is not known."""
+    return format_duration(age * tick_seconds) if tick_seconds else f"{age:,} steps"
 
 
 @contextmanager

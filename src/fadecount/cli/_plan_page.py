@@ -11,7 +11,6 @@ import contextlib
 import json
 import threading
 from collections.abc import Callable
-from dataclasses import asdict
 from functools import lru_cache
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from importlib.resources import files
@@ -22,7 +21,7 @@ from urllib.parse import parse_qs, urlsplit
 import numpy as np
 
 from fadecount.cli._options import per_person
-from fadecount.cli.plan import lag_words, width_words
+from fadecount.cli.plan import published_rows, width_rows
 from fadecount.durations import parse_duration
 from fadecount.errors import FadecountError
 from fadecount.planning import Option, Person, Plan, plan, plan_json
@@ -122,27 +121,21 @@ def answer_to(query: str) -> dict[str, Any]:
     number = int(given.pop("option", "1"))
     made = _planned(tuple(sorted(given.items())))
     number = min(number, len(made.options))
-    chosen, request = made.options[number - 1], made.request
-    tick = round(request.tick_seconds or 1)
+    chosen = made.options[number - 1]
     return {
         "option": number,
         "options": [
             {
                 "name": each.name,
                 "reason": each.reason,
-                "total": made.widths(each)[-1].half_width,
+                "total": width_rows(made, each)[-1][1],
                 "final_loss": shown_loss(each.final_loss),
             }
             for each in made.options
         ],
-        "published": [
-            {**asdict(each), "loss": shown_loss(each.loss), "when": lag_words(request, each.lag)}
-            for each in made.published(chosen)
-        ],
-        "widths": [
-            {**asdict(each), "words": width_words(request, each)} for each in made.widths(chosen)
-        ],
-        "losses": _losses(made, chosen, tick),
+        "published": published_rows(made, chosen),
+        "widths": width_rows(made, chosen),
+        "losses": _losses(made, chosen),
         "file": plan_json(made, chosen),
     }
 
@@ -162,17 +155,10 @@ def _planned(query: tuple[tuple[str, str], ...]) -> Plan:
     )
 
 
-def _losses(made: Plan, chosen: Option, tick: int) -> list[dict[str, Any]]:
-    """The curve of the chosen option from one tick to the horizon, evenly on a logarithmic axis,
-    and at every limit."""
-    horizon, limits = made.request.horizon, dict(made.request.targets)
-    grid = np.unique(np.rint(np.geomspace(1, horizon, _AGES)).astype(np.int64)).tolist()
-    ages = sorted({*grid, *limits})
-    return [
-        {
-            "age_seconds": age * tick,
-            "loss": made.request.person.loss(chosen.mechanism, age).epsilon,
-            "limit": limits.get(age),
-        }
-        for age in ages
-    ]
+def _losses(made: Plan, chosen: Option) -> list[tuple[float, float]]:
+    """The curve of the chosen option, ages in seconds and losses: from one tick to the horizon,
+    evenly on a logarithmic axis, and at every limit."""
+    request, mechanism = made.request, chosen.mechanism
+    grid = np.rint(np.geomspace(1, request.horizon, _AGES)).astype(np.int64).tolist()
+    ages, tick = sorted({*grid, *dict(request.targets)}), request.tick_seconds or 1
+    return [(age * tick, request.person.loss(mechanism, age).epsilon) for age in ages]

@@ -25,7 +25,7 @@ from fadecount.cli._options import (
     mechanism_from,
     steps_from,
 )
-from fadecount.cli._output import json_text, progress
+from fadecount.cli._output import aligned, json_text, progress
 from fadecount.rounding import rounded_up
 
 
@@ -78,11 +78,10 @@ def _print(mechanism: object, findings: list[Any], samples: int, false_alarm: fl
         f"{mechanism}\n{samples:,} runs on each of two streams per age; false alarm at most"
         f" {false_alarm:g}\n"
     )
-    print(f"{'age':>5}  {'position':>8}  {'claimed':>8}  {'shown':>8}  {'share':>6}  verdict")
+    rows = [("age", "position", "claimed", "shown", "share", "verdict")]
     for one in findings:
         share = f"{one.shown / one.claimed:.0%}" if one.claimed else "-"
+        losses = rounded_up(one.claimed, 4), f"{one.shown:.4f}", share
         verdict = "REFUTED" if one.refuted else "holds"
-        print(
-            f"{one.age:>5}  {one.position:>8}  {rounded_up(one.claimed, 4):>8}  {one.shown:>8.4f} "
-            f" {share:>6}  {verdict}"
-        )
+        rows.append((f"{one.age}", f"{one.position}", *losses, verdict))
+    print(*aligned(rows, ">>>>><"), sep="\n")

@@ -19,7 +19,7 @@ from __future__ import annotations
 import argparse
 from pathlib import Path
 
-from fadecount.cli._options import add_options, add_store_options, place_store, storage_from
+from fadecount.cli._options import add_options, add_store_options, storage_from
 from fadecount.errors import ParameterError
 
 
@@ -33,16 +33,15 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 def run(arguments: argparse.Namespace) -> int:
     from fadecount.streams.backup import check_backup, make_backup
 
+    storage = storage_from(arguments)
     if arguments.check:
         names = check_backup(arguments.file)
     else:
-        place_store(arguments, keep=True)
-        if arguments.database is not None:
+        if storage.database is not None:
             raise ParameterError(
                 "--database must not be given to backup; PostgreSQL makes its own: pg_dump"
                 " --format=custom --exclude-table-data=ratchets --file=FILE --dbname=ADDRESS"
             )
-        storage = storage_from(arguments)
         names = make_backup(storage.store_path, arguments.file, audit_log=storage.audit_log())
     size = Path(arguments.file).stat().st_size
     print(f"{arguments.file}: {len(names)} streams, {size:,} bytes")

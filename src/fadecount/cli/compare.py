@@ -30,10 +30,10 @@ from fadecount.cli._options import (
     steps_from,
     tick_seconds_from,
 )
-from fadecount.cli._output import age_name, exception_of, json_text, lines_of, shown_ages
-from fadecount.durations import UNITS, format_duration
+from fadecount.cli._output import age_words, json_text, loss_lines, loss_row, shown_ages
+from fadecount.durations import UNITS
 from fadecount.errors import ParameterError, bad_parameter
-from fadecount.rounding import rounded_up, shown_loss
+from fadecount.rounding import shown_loss
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
@@ -59,7 +59,10 @@ def run(arguments: argparse.Namespace) -> int:
     crossing = fc.crossing_age(refresh, fading)
     if isinstance(fading, fc.Intervals | fc.Binary) and (crossing or 0) >= fading.horizon:
         crossing = None  # what publishes no more loses no more
-    losses = [(age, refresh.loss(age), fading.loss(age)) for age in shown_ages(horizon, tick)]
+    losses = [
+        loss_row(age, tick, refresh=refresh.loss(age), fading=fading.loss(age))
+        for age in shown_ages(horizon, tick)
+    ]
     verdict = _verdict(refresh, fading, crossing, horizon, tick)
     if arguments.json:
         about = {
@@ -70,25 +73,17 @@ def run(arguments: argparse.Namespace) -> int:
             "fading_mse": fading.mse(horizon),
             "crossing_age": crossing,
             "sentence": verdict,
-            "losses": [
-                {"age": age, "seconds": age * tick if tick else None, "refresh": old, "fading": new}
-                for age, old, new in losses
-            ],
+            "losses": losses,
         }
         print(json_text(about))
         return 0
-    table = [["age (steps)", "age", "refreshing loses", "fading loses"]]
-    table += [
-        [f"{age:,}", age_name(age, tick), rounded_up(old, 4), rounded_up(new, 4)]
-        for age, old, new in losses
-    ]
     for name, mechanism in (("refreshing:", refresh), ("fading:", fading)):
         print(textwrap.fill(f"{name:11} {mechanism}", 88, subsequent_indent=" " * 12))
-    print(
-        f"both have a typical error of {fading.mse(horizon) ** 0.5:,.3g} over"
-        f" {_named(horizon, tick)}\n\n"
-        f"{lines_of(table, tick_seconds=tick)}\n\n{textwrap.fill(verdict, 88)}"
-    )
+    span = age_words(horizon, tick) + (f" ({horizon:,} steps)" if tick else "")
+    print(f"both have a typical error of {fading.mse(horizon) ** 0.5:,.3g} over {span}\n")
+    titles = {"refresh": "refreshing loses", "fading": "fading loses"}
+    print(*loss_lines(losses, titles), sep="\n")
+    print(f"\n{textwrap.fill(verdict, 88)}")
     return 0
 
 
@@ -121,14 +116,15 @@ def _verdict(
     """Which one loses less, from which age on, both losses at the horizon, and what was
     compared."""
     there, here = shown_loss(refresh.loss(horizon)), shown_loss(fading.loss(horizon))
-    after = age_name(horizon, tick) if tick else f"{horizon:,} steps"
+    after = age_words(horizon, tick)
+    fails = f", except with a chance of {fading.delta:g}" if isinstance(fading, fc.Gaussian) else ""
     return (
         f"At the same typical error, {_which_loses_less(crossing, tick)}. After {after} the loss of"
-        f" one event is ε ≤ {here} with fading{exception_of(fading)}, and ε ≤ {there} with"
-        " refreshing. Refreshing is the paper's baseline here: a binary tree in each period, the"
-        " sum of all earlier periods published again in every period, and its budget split to lose"
-        f" least after {after}. Another split can lose less for young events. Adding up noisy"
-        " periods, instead of publishing their sum again, can lose less than both for old ones."
+        f" one event is ε ≤ {here} with fading{fails}, and ε ≤ {there} with refreshing. Refreshing"
+        " is the paper's baseline here: a binary tree in each period, the sum of all earlier"
+        f" periods published again in every period, and its budget split to lose least after"
+        f" {after}. Another split can lose less for young events. Adding up noisy periods, instead"
+        " of publishing their sum again, can lose less than both for old ones."
     )
 
 
@@ -138,12 +134,8 @@ def _which_loses_less(crossing: int | None, tick: int | None) -> str:
         return "fading loses less, or as much, at every age"
     if crossing is None:
         return "there is no age from which on fading loses less"
-    age = f"about {format_duration(crossing * tick)}" if tick else f"{crossing:,} steps"
+    age = age_words(crossing, tick) if tick is None else f"about {age_words(crossing, tick)}"
     return (
         f"refreshing can lose less for events younger than {age}; for older events fading loses"
         " less, or as much"
     )
-
-
-def _named(steps: int, tick: int | None) -> str:
-    return f"{age_name(steps, tick)} ({steps:,} steps)" if tick else f"{steps:,} steps"

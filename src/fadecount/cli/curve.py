@@ -28,8 +28,8 @@ from fadecount.cli._options import (
     steps_from,
     tick_seconds_from,
 )
-from fadecount.cli._output import age_name, json_text, lines_of, shown_ages
-from fadecount.rounding import rounded_up, shown_loss
+from fadecount.cli._output import age_words, json_text, loss_lines, loss_row, shown_ages
+from fadecount.rounding import shown_loss
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
@@ -51,9 +51,17 @@ def run(arguments: argparse.Namespace) -> int:
     oldest = min(default_horizon(tick), mechanism.last_step or default_horizon(tick))
     if arguments.until is not None:
         oldest = steps_from(arguments.until, tick, name="--until")
-    causes = dict(mechanism.loss_steps(tick)) if isinstance(mechanism, fc.Blocks) else {}
-    steps = [age for age in sorted({0, *causes}) if age <= oldest]
-    losses = [(age, mechanism.loss(age)) for age in (steps if causes else shown_ages(oldest, tick))]
+    causes: dict[int, str | None]
+    if isinstance(mechanism, fc.Blocks):
+        causes = {0: "", **dict(mechanism.loss_steps(tick))}
+        titles = {"loss": "loss", "cause": "published then"}
+    else:
+        causes, titles = dict.fromkeys(shown_ages(oldest, tick)), {"loss": "loss"}
+    losses = [
+        loss_row(age, tick, loss=mechanism.loss(age), cause=cause)
+        for age, cause in sorted(causes.items())
+        if age <= oldest
+    ]
     error = mechanism.mse(max(1, oldest)) ** 0.5
     discovery = read_discovery(arguments.plan) if arguments.plan else None
     if arguments.plot:
@@ -63,30 +71,15 @@ def run(arguments: argparse.Namespace) -> int:
             "mechanism": json.loads(mechanism.to_json()),
             "discovery": None if discovery is None else json.loads(discovery.to_json()),
             "root_mean_squared_error": error,
-            "losses": [
-                {
-                    "age": age,
-                    "seconds": age * tick if tick else None,
-                    "loss": loss,
-                    "cause": causes.get(age),
-                }
-                for age, loss in losses
-            ],
+            "losses": losses,
         }
         print(json_text(about))
         return 0
-    table = [["age (steps)", "age", "loss"]]
-    table += [[f"{age:,}", age_name(age, tick), rounded_up(loss, 4)] for age, loss in losses]
-    lines = lines_of(table, tick_seconds=tick)
-    if causes:
-        shown = ["published then", *(causes.get(age, "") for age, _ in losses)]
-        pairs = zip(lines.splitlines(), shown, strict=True)
-        lines = "\n".join(f"{line}  {cause}".rstrip() for line, cause in pairs)
     print(textwrap.fill(str(mechanism), 88))
     print(f"typical error over {max(1, oldest):,} steps: {error:,.3g}")
     larger = arguments.plan is not None and read_planned_unit(arguments.plan) is not None
     more = "; the plan's unit is larger: see streams curve" if larger else ""
-    print(f"loss: privacy loss (ε) of one event{more}\n\n{lines}")
+    print(f"loss: privacy loss (ε) of one event{more}\n", *loss_lines(losses, titles), sep="\n")
     if isinstance(mechanism, fc.Gaussian):
         print(f"\nEach loss holds except with a chance of {mechanism.delta:g}.")
     if discovery is not None:
@@ -98,7 +91,7 @@ def _hidden(discovery: fc.Discovery, tick: int | None) -> str:
     """What keys that appear by themselves lose, in a sentence."""
     stages = ", ".join(
         f"{shown_loss(float(discovery.loss(lag)))} "
-        + (f"{age_name(lag, tick) or f'{lag:,} steps'} after it" if lag else "at its end")
+        + (f"{age_words(lag, tick)} after it" if lag else "at its end")
         for lag, _ in discovery.stages
     )
     slot = "day" if discovery.per == "1d" else "month"

@@ -35,15 +35,15 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 
 def run(arguments: argparse.Namespace) -> int:
-    from fadecount.paper.reproduce import fair_runs, prepare_folder, reproduce, wanted_parts, work
+    from fadecount.paper import reproduce
 
-    runs = fair_runs(arguments.runs)
-    parts = wanted_parts([name.strip() for name in arguments.only.split(",") if name.strip()])
-    prepare_folder(arguments.out, force=arguments.force)
-    with progress("reproducing", total=work(parts, runs)) as advance:
-        report = reproduce(arguments.out, parts, runs=runs, advance=advance)
+    only = [name.strip() for name in arguments.only.split(",") if name.strip()]
+    how = {"runs": arguments.runs, "force": arguments.force}
+    with progress("reproducing", total=1.0) as advance:
+        parts = reproduce(arguments.out, only, **how, advance=advance)
+    report = arguments.out / "report.html"
     if arguments.json:
-        print(json_text({"report": str(report), "parts": list(parts)}))
+        print(json_text({"report": str(report), "parts": parts}))
     else:
         print(f"made {', '.join(parts)}; open {report}")
     return 0

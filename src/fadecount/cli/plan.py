@@ -11,14 +11,12 @@ examples:
   fadecount plan --tick 1d --horizon 10y --mean-error 100
   fadecount plan --horizon 1000000 --loss 0=0.1 --loss 1000000=3 --json
   fadecount plan --tick 1m --horizon 1y --loss 1d=1 --loss 1y=4 --delay 1h \\
-    --plot plan.png --save plan.json
+    --save plan.json
   fadecount plan --tick 1m --horizon 1y --loss 1y=4 --per-person 4/day
   fadecount plan --tick 1m --horizon 1y --loss 1y=4 --delta 1e-9 \\
     --per-person 3/tick --keys-per-person 4 --save plan.json
   fadecount plan --tick 1m --loss 1h=0.5 --loss 30d=2 --loss 1y=4 --delta 1e-9 \\
     --per-person 1/day --discover 1d --save plan.json
-  fadecount plan --tick 1h --loss 1y=4 --per-person 4/day \\
-    --sample rides.csv --time at --person card
   fadecount plan --open
 """
 
@@ -37,18 +35,18 @@ from fadecount.cli._options import (
     per_person,
     tick_seconds_from,
 )
-from fadecount.cli._output import waiting
+from fadecount.cli._output import aligned, waiting
 from fadecount.durations import format_duration
 from fadecount.errors import ParameterError, bad_parameter
 from fadecount.rounding import short_loss
 
 if TYPE_CHECKING:
-    from fadecount.planning import Option, Person, Plan, Request, Width
+    from fadecount.planning import Option, Person, Plan, Request
     from fadecount.streams.unit import Unit
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
-    option = "which option to draw and save (default: the best)"
+    option = "which option to show and save (default: the best)"
     discover = "keys appear by themselves, with this part of every loss (1), at --delta"
     person = "protect one person's tick, hour, day or month, with at most N events"
     add_options(
@@ -57,7 +55,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         ("--horizon", "TIME", "how long to plan for (default: the oldest age with a loss)", str),
         ("--loss", "AGE=LOSS", "largest loss up to an age; repeat it", list),
         ("--mean-error", "E", "largest root of the mean squared error", float),
-        ("--delay", "TIME", "outputs may lag by this much: offer options that do", str),
+        ("--delay", "TIME", "outputs may lag by this much: offer options that do", "0"),
         ("--per-person", "N/TIME", person, str),
         ("--keys-per-person", "K", "up to N events under each of up to K keys", 1),
         ("--max-amount", "N", "largest amount of an event; more is cut to it", 1),
@@ -65,15 +63,8 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         ("--discover", "1d[=PART]", discover, str),
     )
     add_options(
-        parser.add_argument_group("sample", "for you only: which cap leaves out how much"),
-        ("--sample", "FILE", "show what each cap would leave out of these events", str),
-        ("--person", "COL", "its column of a person's id", str),
-        ("--time", "COL", "its column of the time", str),
-    )
-    add_options(
         parser.add_argument_group("results"),
         ("--option", "N", option, int),
-        ("--plot", "FILE", "draw limits, the option and others (.png, .svg, .pdf)", str),
         ("--save", "FILE", "save the option as a plan file", str),
         ("--force", None, "overwrite the plan file", bool),
         JSON_OPTION,
@@ -87,69 +78,20 @@ def run(arguments: argparse.Namespace) -> int:
 
     if arguments.open:
         return _open(arguments)
-    tick = tick_seconds_from(arguments)
-    requested = _plan_arguments(arguments, tick)
-    if arguments.plot:
-        from fadecount.plots import check_picture
-
-        check_picture(arguments.plot)
     with waiting("planning"):
-        made = plan(**requested)
+        made = plan(**_plan_arguments(arguments))
     chosen = _chosen(made, arguments.option)
-    caps = [*_caps(arguments, made, chosen)]
-    # Before the picture: a plan file that exists is refused, and then nothing is written.
     if arguments.save:
         save_plan(arguments.save, made, chosen, force=arguments.force)
-    if arguments.plot:
-        _draw(arguments.plot, made, chosen)
     if arguments.json:
         print(plan_json(made, chosen))
         return 0
-    print("\n".join([plan_table(made, chosen), *caps]))
-    for what, path in (("plan saved as", arguments.save), ("picture in", arguments.plot)):
-        if path:
-            print(f"{what} {path}")
-    refused = unit_of(made.request).refused_by_spark(chosen.mechanism)
-    if arguments.save and refused is not None:
-        print(f"not for Spark: {NOT_ON_SPARK[refused]}; run and serve take it")
+    print(plan_table(made, chosen))
+    if arguments.save:
+        print(f"plan saved as {arguments.save}")
+        if (refused := unit_of(made.request).refused_by_spark(chosen.mechanism)) is not None:
+            print(f"not for Spark: {NOT_ON_SPARK[refused]}; run and serve take it")
     return 0
-
-
-def _caps(arguments: argparse.Namespace, made: Plan, chosen: Option) -> Iterator[str]:
-    """Return lines on what caps of persons leave out of a sample, and how exact counts are then."""
-    given = [name for name in ("sample", "person", "time") if getattr(arguments, name) is not None]
-    if not given:
-        return
-    if len(given) < 3 or arguments.tick is None:
-        raise ParameterError("--sample, --person, --time and --tick must be given together")
-    from fadecount.planning.published import widths
-    from fadecount.sources import SourceOptions, read
-
-    person = made.request.person
-    slot = person.per or "1d"
-    yield f"\nof {arguments.sample}, for you only: these are exact counts"
-    row = "{:>22}{:>16}{:>12}{:>12}"
-    yield row.format("events per person", "rows left out", "a day", "total")
-    cap, dropped = 1, 1
-    while dropped:
-        options = SourceOptions(
-            tick=arguments.tick,
-            time=arguments.time,
-            person=arguments.person,
-            per_person=cap,
-            person_per=slot,
-        )
-        with waiting("reading"):
-            report = read(arguments.sample, options).report
-        good, dropped = report.rows_read - report.rows_skipped, report.rows_dropped
-        *slots, total = widths(chosen.mechanism.scaled(person.events / cap), made.request)
-        day = next(
-            (f"± {_figure(width.final or 0)}" for width in slots if width.name == "a day"), "-"
-        )
-        left_out = f"{100.0 * dropped / max(1, good):.3g} %"
-        per = unit_of(made.request).slot if person.per else "day"
-        yield row.format(f"{cap} per {per}", left_out, day, f"± {_figure(total.half_width)}")
-        cap *= 2
 
 
 def _open(arguments: argparse.Namespace) -> int:
@@ -172,15 +114,6 @@ def _open(arguments: argparse.Namespace) -> int:
     return serve_plan_page(announce)
 
 
-def _draw(path: str, made: Plan, chosen: Option) -> None:
-    from fadecount.plots import new_figure, save_figure
-    from fadecount.plots.curves import draw_plan
-
-    figure = new_figure()
-    draw_plan(figure, made, chosen)
-    save_figure(figure, path)
-
-
 def _chosen(made: Plan, number: int | None) -> Option:
     if number is None:
         return made.best
@@ -190,25 +123,21 @@ def _chosen(made: Plan, number: int | None) -> Option:
     return made.options[number - 1]
 
 
-def _plan_arguments(arguments: argparse.Namespace, tick: int | None) -> dict[str, Any]:
+def _plan_arguments(arguments: argparse.Namespace) -> dict[str, Any]:
     """Return what the options ask for, as :func:`fadecount.plan` takes it."""
-    requested = {
-        name: getattr(arguments, name)
-        for name in ("mean_error", "delta")
-        if getattr(arguments, name) is not None
-    }
-    for name in ("horizon", "delay"):
-        if getattr(arguments, name) is not None:
-            requested[name] = steps_or_duration(getattr(arguments, name))
     limits = limits_from(arguments.loss, name="--loss")
     discover = arguments.discover
     if discover is not None and "=" in discover:
         discover = limits_from([discover], name="--discover", shape="1d=PART")
+    horizon = arguments.horizon
     return {
-        **requested,
+        "tick": tick_seconds_from(arguments),
+        "horizon": None if horizon is None else steps_or_duration(horizon),
         "loss": {steps_or_duration(age): loss for age, loss in limits.items()} or None,
-        "tick": tick,
+        "mean_error": arguments.mean_error,
+        "delay": steps_or_duration(arguments.delay),
         "person": _person(arguments),
+        "delta": arguments.delta,
         "discover": discover,
     }
 
@@ -217,14 +146,12 @@ def _person(arguments: argparse.Namespace) -> Person:
     from fadecount.planning import Person
 
     keys, amount = arguments.keys_per_person, arguments.max_amount
-    if arguments.per_person is None:
-        if keys != 1:
-            raise ParameterError(
-                "--per-person must be given with --keys-per-person; such as 1/tick"
-            )
-        return Person(amount=amount)
-    events, slot = per_person(arguments.per_person)
-    return Person(events=events, keys=keys, amount=amount, per=slot)
+    if arguments.per_person is not None:
+        events, slot = per_person(arguments.per_person)
+        return Person(events=events, keys=keys, amount=amount, per=slot)
+    if keys != 1:
+        raise ParameterError("--per-person must be given with --keys-per-person; such as 1/tick")
+    return Person(amount=amount)
 
 
 def steps_or_duration(text: str) -> int | str:
@@ -286,19 +213,28 @@ def _losses(request: Request, chosen: Option) -> Iterator[str]:
 
 
 def _published(made: Plan, chosen: Option) -> Iterator[str]:
-    heads = f"{'figures per':18}{'status':13}{'published after its end':25}"
-    yield f"{heads}{'lost (ε)':>10}{'95 %':>12}"
-    for figure in made.published(chosen):
-        when = lag_words(made.request, figure.lag)
-        yield (
-            f"{figure.per[:17]:18}{figure.status:13}{when[:24]:25}{short_loss(figure.loss):>10}"
-            f"{f'± {figure.half_width:,}':>12}"
-        )
+    heads = ("figures per", "status", "published after its end", "lost (ε)", "95 %")
+    yield from aligned([heads, *published_rows(made, chosen)], "<<<>>")
     yield from textwrap.wrap(
         f"lost: about {unit_of(made.request).text}, at most, by everything that is published"
         " up to that age; 95 %: the true count is that close with at least 95 %",
         WIDTH,
     )
+
+
+def published_rows(made: Plan, chosen: Option) -> list[tuple[str, ...]]:
+    """Return what an option publishes: slot, status, how long after its end, what is lost by then,
+    and how exact it is."""
+    return [
+        (
+            figure.per,
+            figure.status,
+            _age(made.request, figure.lag) if figure.lag else "at once",
+            short_loss(figure.loss),
+            f"± {figure.half_width:,}",
+        )
+        for figure in made.published(chosen)
+    ]
 
 
 def _appearances(made: Plan) -> Iterator[str]:
@@ -309,13 +245,12 @@ def _appearances(made: Plan) -> Iterator[str]:
     if discovery is None:
         return
     slot = "day" if discovery.per == "1d" else "month"
-    yield f"{f'persons a {slot} that a key needs':43}{'50 %':>13}{'95 %':>10}{'lost (ε)':>12}"
+    rows = [(f"persons a {slot} that a key needs", "50 %", "95 %", "lost (ε)")]
     for stage in appearances(discovery):
         after = f"{_age(made.request, stage.lag)} after" if stage.lag else "at"
-        yield (
-            f"{f'to appear {after} its end':43}"
-            f"{stage.persons_50:>13,}{stage.persons_95:>10,}{short_loss(stage.loss):>12}"
-        )
+        persons = f"{stage.persons_50:,}", f"{stage.persons_95:,}"
+        rows.append((f"to appear {after} its end", *persons, short_loss(stage.loss)))
+    yield from aligned(rows, "<>>>")
     chance = short_loss(discovery.keys * discovery.passing(len(discovery.stages) - 1))
     keys = "a key" if discovery.keys == 1 else f"any of up to {discovery.keys} keys"
     yield from textwrap.wrap(
@@ -328,39 +263,37 @@ def _appearances(made: Plan) -> Iterator[str]:
 
 def _widths(made: Plan, chosen: Option) -> Iterator[str]:
     yield "how exact counts will be (95 %)"
+    rows = width_rows(made, chosen)
+    yield from aligned(
+        [(name, f"{margin} ({why})" if why else margin) for name, margin, why in rows], "<<"
+    )
+
+
+def width_rows(made: Plan, chosen: Option) -> list[tuple[str, str, str]]:
+    """Return how exact counts will be: which, its margin, and when it is that exact or how exact it
+    is otherwise."""
+    rows = []
     for width in made.widths(chosen):
-        remark = width_words(made.request, width)
-        yield f"{width.name:23} ± {width.half_width:,}" + (f" ({remark})" if remark else "")
-
-
-def width_words(request: Request, width: Width) -> str:
-    """Return when a count is that exact, and how exact it is otherwise."""
-    if width.at_worst is not None:
-        differs = width.at_worst != width.half_width
-        return f"or less half of the day; at worst ± {width.at_worst:,}" if differs else ""
-    remark = f"{_age(request, width.lag)} after its end" if width.lag else "at its end"
-    return remark + (f"; ± {width.final:,} in the end" if width.final != width.half_width else "")
-
-
-def lag_words(request: Request, lag: int) -> str:
-    """Return how long after its end a figure is published."""
-    return _age(request, lag) if lag else "at once"
+        margin, worst, final = width.half_width, width.at_worst, width.final
+        if worst is not None:
+            remark = f"or less half of the day; at worst ± {worst:,}" if worst != margin else ""
+        else:
+            remark = f"{_age(made.request, width.lag)} after its end" if width.lag else "at its end"
+            remark += f"; ± {final:,} in the end" if final != margin else ""
+        rows.append((width.name, f"± {margin:,}", remark))
+    return rows
 
 
 def _options(made: Plan, chosen: Option) -> Iterator[str]:
-    row = "{:>3} {:29}{:>9}{:>12}{:>12}{:>9}"
-    yield row.format("", "options, best first", "error", "a day", "total", "lost")
+    rows = [("", "options, best first", "error", "a day", "total", "lost")]
     for number, option in enumerate(made.options, start=1):
         *slots, total = made.widths(option)
-        days = [f"± {_figure(width.final or 0)}" for width in slots if width.name == "a day"]
-        yield row.format(
-            f"{'*' if option is chosen else ''}{number:>2}",
-            option.name[:29],
-            _figure(option.error),
-            *(days or "-"),
-            f"± {_figure(total.half_width)}",
-            short_loss(option.final_loss),
-        )
+        margins = {width.name: width.final or 0 for width in slots}
+        day, live = margins.get("a day"), f"± {_figure(total.half_width)}"
+        exact = _figure(option.error), "-" if day is None else f"± {_figure(day)}", live
+        name = f"{'*' if option is chosen else ''}{number:>2}", option.name
+        rows.append((*name, *exact, short_loss(option.final_loss)))
+    yield from aligned(rows, "><>>>>")
     yield from textwrap.wrap(
         "error: root of the mean squared error of the live total; a day (in the end), total: 95 %;"
         " lost: ε by the horizon",

@@ -19,7 +19,7 @@ from __future__ import annotations
 
 import argparse
 
-from fadecount.cli._options import add_store_options, open_reader, place_store, storage_from
+from fadecount.cli._options import add_store_options, storage_from
 from fadecount.errors import ParameterError
 
 
@@ -29,19 +29,19 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 
 def run(arguments: argparse.Namespace) -> int:
+    from fadecount.service.settings import open_reader
     from fadecount.streams.backup import protection_of, restore_backup
     from fadecount.streams.fence import fence_from
 
-    place_store(arguments, keep=True)
-    if arguments.file is not None and arguments.database is not None:
-        raise ParameterError(
-            "FILE must be left out with --database; run pg_restore --dbname=ADDRESS FILE first"
-        )
+    storage = storage_from(arguments)
     if arguments.file is not None:
-        storage = storage_from(arguments)
+        if storage.database is not None:
+            raise ParameterError(
+                "FILE must be left out with --database; run pg_restore --dbname=ADDRESS FILE first"
+            )
         restore_backup(arguments.file, storage.store_path, audit_log=storage.audit_log())
-    fence = fence_from(arguments.fence)
-    with open_reader(arguments) as reader:
+    fence = fence_from(storage.fence)
+    with open_reader(storage) as reader:
         lines = protection_of(reader.database, fence)
     print(f"The fence at {fence.where} is unchanged: rollback protection still holds.")
     for line in lines:

@@ -46,13 +46,9 @@ from fadecount.cli._options import (
     add_per_option,
     add_store_options,
     group_from,
-    is_stored,
     mechanism_from,
-    open_reader,
-    open_store,
-    place_store,
+    named_storage,
     source_options,
-    storage_from,
 )
 from fadecount.cli._output import progress, waiting
 from fadecount.durations import parse_time
@@ -60,6 +56,7 @@ from fadecount.errors import ParameterError, bad_parameter
 
 if TYPE_CHECKING:
     from fadecount.runs import Run
+    from fadecount.service.settings import Storage
     from fadecount.sources import Gate, SourceOptions
     from fadecount.streams import Store
     from fadecount.streams.status import Status
@@ -97,31 +94,32 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 
 def run(arguments: argparse.Namespace) -> int:
+    from fadecount.service.settings import open_store
     from fadecount.streams.export import check_output
     from fadecount.streams.published import TOTAL
 
-    options = source_options(arguments)
-    arguments.input, *more = arguments.inputs
-    if more and "-" in arguments.inputs:
+    options, files = source_options(arguments), arguments.inputs
+    if len(files) > 1 and "-" in files:
         raise ParameterError("INPUT must be files, or - alone; give a pipe a run of its own")
+    arguments.name = arguments.name or _default_name(files[0])
     for option in ("start", "until"):
         if (text := getattr(arguments, option)) is not None:
             setattr(arguments, option, parse_time(text, options.zone, name=f"--{option}"))
-    place_store(arguments, keep=False)
+    storage = named_storage(arguments)
     if arguments.check:
-        return _check(arguments, options)
+        return _check(arguments, options, storage)
     how = {"force": arguments.force, "append": arguments.append}
-    for source in arguments.inputs:
-        check_output(arguments.output, source=None if source == "-" else source, **how)
+    for file in files:
+        check_output(arguments.output, source=None if file == "-" else file, **how)
     if arguments.per not in (None, TOTAL):
         from fadecount.streams.ticks import WindowCalendar
 
         WindowCalendar(per=arguments.per, zone=options.zone)
     with (
-        open_store(arguments) if is_stored(arguments) else nullcontext() as store,
+        nullcontext() if storage is None else open_store(storage, lock_wait_seconds=5.0) as store,
         closing(_begun(arguments, options, store)) as under_way,
     ):
-        return _release(arguments, under_way, how)
+        return _release(arguments, under_way, how, kept=store is not None)
 
 
 def _begun(arguments: argparse.Namespace, options: SourceOptions, store: Store | None) -> Run:
@@ -129,7 +127,7 @@ def _begun(arguments: argparse.Namespace, options: SourceOptions, store: Store |
     from fadecount import runs
     from fadecount.mechanisms import read_discovery, read_planned_unit
 
-    name = arguments.name or _default_name(arguments.input)
+    name, plan, mechanism, discovery = arguments.name, arguments.plan, None, None
     given = any(getattr(arguments, each) is not None for each in GIVEN)
     names = [] if store is None else store.names()
     if name not in names and not given and names:
@@ -138,19 +136,15 @@ def _begun(arguments: argparse.Namespace, options: SourceOptions, store: Store |
             f"--name must name a stream of this store ({known}), got {name!r}; to begin"
             f" {name!r}, give --epsilon or --plan"
         )
-    mechanism = None
     if given or name not in names:
         mechanism = mechanism_from(arguments, tick_seconds=options.ticks.tick_seconds)
-    discovery = None
-    if arguments.discover and arguments.plan is not None:
-        discovery = read_discovery(arguments.plan)
-        if discovery is None:
-            raise ParameterError(
-                "--plan must say how keys appear with --discover; make one with: fadecount plan"
-                " --discover"
-            )
+    if arguments.discover and plan is not None and (discovery := read_discovery(plan)) is None:
+        raise ParameterError(
+            "--plan must say how keys appear with --discover; make one with: fadecount plan"
+            " --discover"
+        )
     return runs.run(
-        _source(arguments),
+        _source(arguments.inputs),
         options,
         store=store,
         name=name,
@@ -159,7 +153,7 @@ def _begun(arguments: argparse.Namespace, options: SourceOptions, store: Store |
         until=arguments.until,
         follow=arguments.follow,
         finish=store is None,
-        planned=None if arguments.plan is None else read_planned_unit(arguments.plan),
+        planned=None if plan is None else read_planned_unit(plan),
         group=group_from(arguments),
         discovery=discovery,
         gate=_gate(arguments),
@@ -181,95 +175,88 @@ def _gate(arguments: argparse.Namespace) -> Gate | None:
     return Gate(max_left_out=part, allow_gap=arguments.allow_gap)
 
 
-def _check(arguments: argparse.Namespace, options: SourceOptions) -> int:
+def _check(arguments: argparse.Namespace, options: SourceOptions, storage: Storage | None) -> int:
     """Say what a run would do. The store, if there is one, is only read."""
     from fadecount import runs
     from fadecount.sources import first_bad_row
 
-    if arguments.input == "-" or arguments.follow:
+    if "-" in arguments.inputs or arguments.follow:
         raise ParameterError("--check must be given with a file; a pipe can be read once only")
     report, released, refusal = runs.check(
         arguments.inputs,
         options,
-        status=_status(arguments),
+        status=None if storage is None else _status(storage, arguments.name),
         start=arguments.start,
         until=arguments.until,
         gate=_gate(arguments),
     )
-    counts = bool(released) or refusal is not None
-    for line in (*report.lines(), *(report.consequences(options.unit) if counts else ())):
+    lines = report.lines()
+    if released or refusal is not None:
+        lines += report.consequences(options.unit)
+    lines += [bad for file in arguments.inputs if (bad := first_bad_row(file, options)) is not None]
+    if refusal is None:
+        would = "nothing"
+        if released:
+            begin, end = (options.ticks.local(tick) for tick in (released.start, released.stop))
+            would = f"{len(released):,} ticks, from {begin} to {end}"
+        lines.append(f"{report.rows_read:,} rows; a run would release {would}")
+    for line in lines:
         print(line)
-    for file in arguments.inputs:
-        if (bad := first_bad_row(file, options)) is not None:
-            print(bad)
     if refusal is not None:
         _say(f"a run would be refused: {refusal}")
         return 1
-    if not released:
-        print(f"{report.rows_read:,} rows; a run would release nothing")
-        return 0
-    begin, end = (options.ticks.local(tick) for tick in (released.start, released.stop))
-    print(
-        f"{report.rows_read:,} rows; a run would release {len(released):,} ticks, from {begin} to"
-        f" {end}"
-    )
     return 0
 
 
-def _status(arguments: argparse.Namespace) -> Status | None:
+def _status(storage: Storage, name: str) -> Status | None:
     """Return where the stream is in time, if there is one."""
-    if not is_stored(arguments):
+    from fadecount.service.settings import open_reader
+
+    if storage.database is None and not storage.store_path.exists():
         return None
-    if arguments.state is not None and not storage_from(arguments).store_path.exists():
-        return None
-    name = arguments.name or _default_name(arguments.input)
-    with open_reader(arguments) as reader:
+    with open_reader(storage) as reader:
         return reader.status(name) if reader.has(name) else None
 
 
-def _release(arguments: argparse.Namespace, under_way: Run, how: dict[str, Any]) -> int:
+def _release(
+    arguments: argparse.Namespace, under_way: Run, how: dict[str, Any], *, kept: bool
+) -> int:
     """Write what is released, until the source ends or the user interrupts, and report."""
     from fadecount.streams.export import FigureWriter, published_tables
     from fadecount.streams.published import TOTAL, require_level
 
-    stream, kept = under_way.stream, is_stored(arguments)
+    stream, published = under_way.stream, None
     live = arguments.follow or arguments.time is None
     per, hidden = arguments.per or stream.published.default_per, stream.description.hidden
     if live and per != TOTAL and (hidden is None or per != hidden.discovery.per):
         require_level(stream.description, per)
     at_once = live or per == TOTAL
-    first = end = None
-
-    def write(writer: FigureWriter, news_since: int, as_of: int | None = None) -> None:
-        for table in published_tables(
-            under_way.published, per=per, as_of=as_of, news_since=news_since, whole=live
-        ):
-            writer.write(table)
-
-    with _interruptible(under_way) as interrupt:
-        with waiting("reading"):
-            expected = under_way.ticks_expected
-            under_way.check_per(per)
-        interrupt.releasing = True
-        with (
-            FigureWriter(
-                arguments.output,
-                stream.description,
-                loss=stream.loss,
-                group=stream.group,
-                **how,
-            ) as writer,
-            progress("releasing", total=expected) as advance,
-        ):
-            for closed in under_way:
-                first, end = closed.first_tick if first is None else first, closed.last_tick + 1
-                if at_once:
-                    write(writer, closed.first_tick, end)
-                advance(end - closed.first_tick)
-            if first is not None and not at_once:
-                write(writer, first)
+    with waiting("reading"):
+        expected = under_way.ticks_expected
+        under_way.check_per(per)
+    with (
+        _interruptible(under_way) as interrupt,
+        FigureWriter(
+            arguments.output, stream.description, loss=stream.loss, group=stream.group, **how
+        ) as writer,
+        progress("releasing", total=expected) as advance,
+    ):
+        for closed in under_way:
+            first, last = closed.first_tick, closed.last_tick
+            published = range(published.start if published else first, last + 1)
+            if at_once:
+                news = published_tables(
+                    under_way.published, per=per, as_of=last + 1, news_since=first, whole=live
+                )
+                for table in news:
+                    writer.write(table)
+            advance(last + 1 - first)
+        if published and not at_once:
+            news = published_tables(under_way.published, per=per, news_since=published.start)
+            for table in news:
+                writer.write(table)
     lines = under_way.report.lines()
-    if live or first is not None:
+    if live or published:
         lines += under_way.report.consequences(under_way.options.unit)
     else:
         lines.append("nothing was released, and no published figure changes")
@@ -278,9 +265,10 @@ def _release(arguments: argparse.Namespace, under_way: Run, how: dict[str, Any])
             "the first and last tick show when the first and last events were; --start and --until"
             " decide that instead"
         )
-    if interrupt.stopped and end is not None:
+    if interrupt.stopped and published:
         committed = "; all of it is committed" if kept else ""
-        lines.append(f"stopped; released up to {stream.description.ticks.local(end)}{committed}")
+        until = stream.description.ticks.local(published.stop)
+        lines.append(f"stopped; released up to {until}{committed}")
     if not kept:
         lines.append(
             "a one-off run, nothing is kept: another run on the same data has new noise, and losses"
@@ -293,11 +281,11 @@ def _release(arguments: argparse.Namespace, under_way: Run, how: dict[str, Any])
 
 @contextmanager
 def _interruptible(under_way: Run) -> Iterator[SimpleNamespace]:
-    """Ctrl-C ends the run between two ticks once it releases; a second one, at once."""
-    state = SimpleNamespace(releasing=False, stopped=False)
+    """Ctrl-C ends the run between two ticks; a second one, at once."""
+    state = SimpleNamespace(stopped=False)
 
     def stop(_number: int, _frame: object) -> None:
-        if state.stopped or not state.releasing:
+        if state.stopped:
             raise KeyboardInterrupt
         state.stopped = True
         under_way.stop()
@@ -313,16 +301,14 @@ def _say(line: str) -> None:
     print(f"fadecount: {line}", file=sys.stderr)
 
 
-def _source(arguments: argparse.Namespace) -> Any:
-    """Return what is read: standard input, a file, or several."""
-    if arguments.input == "-":
-        return _standard_input()
-    return arguments.inputs if len(arguments.inputs) > 1 else arguments.input
+def _source(inputs: list[str]) -> str | list[str] | BinaryIO:
+    """Return what is read: a file, several, or standard input.
 
-
-def _standard_input() -> BinaryIO:
-    """Standard input with its own buffer: a thread may still be reading when Python closes the
-    buffer of ``sys.stdin``."""
+    Standard input gets its own buffer: a thread may still be reading when Python closes the buffer
+    of ``sys.stdin``.
+    """
+    if inputs != ["-"]:
+        return inputs if len(inputs) > 1 else inputs[0]
     try:
         return open(sys.stdin.fileno(), "rb", closefd=False)
     except (OSError, ValueError):  # a replacement that is not a file

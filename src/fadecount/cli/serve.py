@@ -23,7 +23,7 @@ import os
 from collections.abc import Callable
 from typing import Any
 
-from fadecount.cli._options import add_store_options, place_store, storage_from
+from fadecount.cli._options import add_store_options, storage_from
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
@@ -94,8 +94,6 @@ def run(arguments: argparse.Namespace) -> int:
     from fadecount.service.website import Websites, networks
 
     configure_logs()
-    named = {"--state": arguments.state, "--database": arguments.database}
-    place_store(arguments, keep=True)
     storage = storage_from(arguments)
     websites = Websites(
         domains=arguments.website,
@@ -125,6 +123,7 @@ def run(arguments: argparse.Namespace) -> int:
         with open_tokens(storage) as tokens:
             if tokens.grants():
                 return
+        named = {"--state": arguments.state, "--database": arguments.database}
         where = "".join(f" {name} {value}" for name, value in named.items() if value)
         print(
             "there is no token yet; in another terminal: fadecount token create --role"

@@ -20,7 +20,6 @@ from __future__ import annotations
 import argparse
 import time
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
 from datetime import UTC, datetime
 from typing import TYPE_CHECKING, Any
 
@@ -29,14 +28,12 @@ from fadecount.cli._options import (
     add_options,
     add_per_option,
     add_store_options,
-    open_reader,
-    open_store,
-    place_store,
+    storage_from,
 )
-from fadecount.cli._output import age_name, json_text
+from fadecount.cli._output import aligned, json_text, loss_lines, loss_row
 from fadecount.durations import UNITS, format_duration, parse_duration, parse_time
-from fadecount.errors import LockedError, ParameterError, bad_parameter
-from fadecount.rounding import rounded_up, shown_loss
+from fadecount.errors import ParameterError, bad_parameter
+from fadecount.rounding import shown_loss
 
 if TYPE_CHECKING:
     from fadecount.streams import Reader, Store, Ticks
@@ -99,8 +96,9 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 def run(arguments: argparse.Namespace) -> int:
     if arguments.action in _CONFIRMED and not arguments.yes:
         raise ParameterError(f"--yes must be given: {_CONFIRMED[arguments.action]}")
-    place_store(arguments, keep=True)
-    with open_reader(arguments) as reader:
+    from fadecount.service.settings import open_reader
+
+    with open_reader(storage_from(arguments)) as reader:
         _ACTIONS[arguments.action](arguments, reader)
     return 0
 
@@ -127,7 +125,7 @@ def _show(arguments: argparse.Namespace, reader: Reader) -> None:
     from fadecount.streams.loss import NO_GROUP
 
     status, keys = reader.status(arguments.name), reader.keys(arguments.name)
-    protection = f"fence at {fence_from(arguments.fence).where}"
+    protection = f"fence at {fence_from(storage_from(arguments).fence).where}"
     if arguments.json:
         print(json_text({**_public_info(status, keys), "rollback_protection": protection}))
         return
@@ -191,21 +189,15 @@ def _curve(arguments: argparse.Namespace, reader: Reader) -> None:
 
     status = reader.status(arguments.name)
     tick = status.description.ticks.tick_seconds
-    rows: list[dict[str, Any]] = [
-        {
-            "age": age,
-            "time": format_duration(age * tick),
-            "loss": status.loss.at_age(age, due=_due(status)).epsilon,
-            "cause": cause,
-        }
+    rows = [
+        loss_row(age, tick, loss=status.loss.at_age(age, due=_due(status)).epsilon, cause=cause)
         for age, cause in loss_steps(status.description)
     ]
     if arguments.json:
         print(json_text(rows))
         return
-    for row in rows:
-        shown = f"{age_name(row['age'], tick):>24}  at most {rounded_up(row['loss'], 4)}"
-        print(f"{shown}  {row['cause']}")
+    titles = {"loss": "loss (ε), at most", "cause": "published then"}
+    print(*loss_lines(rows, titles), sep="\n")
     unit = status.description.unit
     begin = "" if unit.per == "tick" else f"; ages count from the {unit.slot}'s start"
     print(f"for {unit.text}{status.loss.exception}{begin}")
@@ -260,10 +252,18 @@ def _top(arguments: argparse.Namespace, reader: Reader) -> None:
         fields = ("key", "value", "low", "high", "days", "close")
         print(json_text([{name: getattr(each, name) for name in fields} for each in ranked]))
         return
-    for each in ranked:
-        days = "" if each.days is None else f"  on {each.days:,} day{'s' * (each.days != 1)}"
-        close = "  (the next may be larger)" if each.close else ""
-        print(f"{each.value:>12,} ± {each.around:<8,} {each.key}{days}{close}")
+    rows = [
+        (
+            f"{each.value:,}",
+            f"± {each.around:,}",
+            each.key,
+            "" if each.days is None else f"on {each.days:,} day{'s' * (each.days != 1)}",
+            "(the next may be larger)" if each.close else "",
+        )
+        for each in ranked
+    ]
+    for line in aligned(rows, "><<<<"):
+        print(line)
 
 
 def _plot(arguments: argparse.Namespace, reader: Reader) -> None:
@@ -300,29 +300,23 @@ def _plot(arguments: argparse.Namespace, reader: Reader) -> None:
     save_figure(figure, arguments.output)
 
 
-@contextmanager
-def _administered(arguments: argparse.Namespace) -> Iterator[Store]:
-    """Open a store that exists, to change it, unless another process writes to it."""
-    try:
-        with open_store(arguments) as store:
-            yield store
-    except LockedError:
-        raise LockedError(
-            "the store is in use by another process; stop it first, or ask a service over HTTP"
-            " (docs/service.md)"
-        ) from None
+def _writing(arguments: argparse.Namespace) -> Store:
+    """Open a store that exists, to change it."""
+    from fadecount.service.settings import open_store
+
+    return open_store(storage_from(arguments), lock_wait_seconds=5.0)
 
 
 def _catch_up(arguments: argparse.Namespace, _reader: Reader) -> None:
     """Release all ticks that are over, after the clock seemed to be too far ahead."""
-    with _administered(arguments) as store:
+    with _writing(arguments) as store:
         closed = store.open(arguments.name).catch_up(time.time())
     print(f"{arguments.name}: {closed:,} ticks released")
 
 
 def _accept_history(arguments: argparse.Namespace, reader: Reader) -> None:
     """Let a stream go on after an old backup or a lost fence; every loss grows."""
-    with _administered(arguments) as store:
+    with _writing(arguments) as store:
         before = reader.status(arguments.name).loss
         store.accept_histories(arguments.name, arguments.other_histories)
         status = reader.status(arguments.name)
@@ -338,7 +332,7 @@ def _accept_history(arguments: argparse.Namespace, reader: Reader) -> None:
 def _retain(arguments: argparse.Namespace, reader: Reader) -> None:
     """Keep releases for a time and remove older ones; observers keep what they saw."""
     seconds = None if arguments.span == "ever" else parse_duration(arguments.span, name="--for")
-    with _administered(arguments) as store:
+    with _writing(arguments) as store:
         store.retain(arguments.name, seconds)
         while store.upkeep(arguments.name):
             pass
@@ -355,7 +349,7 @@ def _retain(arguments: argparse.Namespace, reader: Reader) -> None:
 
 def _delete(arguments: argparse.Namespace, _reader: Reader) -> None:
     """Remove a stream; what observers have seen, they keep."""
-    with _administered(arguments) as store:
+    with _writing(arguments) as store:
         store.delete(arguments.name)
     print(
         f"{arguments.name}: deleted. Observers keep what they have seen, so its name stays taken. A"
@@ -370,7 +364,7 @@ def _rotate(arguments: argparse.Namespace, _reader: Reader) -> None:
     from fadecount.streams.seal import Seal
 
     new = Seal() if arguments.new_key_file is None else seal_from(arguments.new_key_file)
-    with _administered(arguments) as store:
+    with _writing(arguments) as store:
         store.rotate(new)
 
 

@@ -20,9 +20,9 @@ from typing import TYPE_CHECKING
 from fadecount.cli._options import (
     add_options,
     add_store_options,
-    place_store,
     storage_from,
 )
+from fadecount.cli._output import aligned
 from fadecount.durations import parse_duration
 
 if TYPE_CHECKING:
@@ -56,7 +56,6 @@ def run(arguments: argparse.Namespace) -> int:
     from fadecount.service.settings import open_tokens
     from fadecount.service.tokens import Role
 
-    place_store(arguments, keep=True)
     with open_tokens(storage_from(arguments)) as tokens:
         if arguments.action == "create":
             expires = arguments.expires
@@ -78,12 +77,11 @@ def run(arguments: argparse.Namespace) -> int:
 def _show(tokens: Tokens) -> None:
     from fadecount.streams.ticks import iso_time
 
+    rows = []
     for grant in tokens.grants():
         until = "no expiry" if grant.expires is None else f"until {iso_time(grant.expires)}"
-        stream, created = grant.stream or "all streams", iso_time(grant.created)
-        parts = [
-            f"{grant.id}  {grant.role:<6}  {stream:<24}  {created}",
-            "expired" if grant.has_expired(time.time()) else until,
-            grant.label,
-        ]
-        print("  ".join(part for part in parts if part))
+        state = "expired" if grant.has_expired(time.time()) else until
+        about = grant.id, grant.role, grant.stream or "all streams", iso_time(grant.created)
+        rows.append((*about, state, grant.label))
+    for line in aligned(rows, "<" * 6):
+        print(line)

@@ -1,22 +1,116 @@
-"""The figures of the paper's evaluation: which losses of which mechanisms, and what to see."""
+"""The curves: the figures of the paper's evaluation, and block counters beside the paper's
+algorithm, all with the same mean squared error.
+
+The loss that the paper's figures call *empirical* is the costliest smallest cover of any range of a
+given length (:func:`empirical_losses`). For each exponent of Table 1 there are two block counters:
+one that keeps the shape of the paper's exact loss at every age, and one that keeps it from age
+``LATER`` on. The planner finds levels and budgets with the least error under that curve. Then all
+budgets are multiplied by one factor, so that the error is that of the table. A factor below 1 means
+that blocks lose less, one above 1 that the paper's algorithm does.
+"""
 
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from functools import lru_cache, partial
+from itertools import product
 
 import numpy as np
 from numpy.typing import NDArray
 
 import fadecount as fc
-from fadecount.paper.empirical import empirical_losses
 from fadecount.paper.report import Section, digits
 from fadecount.paper.table import LONG, MSE, SHORT, TableRow, budgets_of, rows
-from fadecount.plots import Curve, spread_ages, thinned
-from fadecount.rounding import shown_loss
+from fadecount.planning.blocks import BlockRequest, blocks_for, plain_lengths
+from fadecount.planning.request import read_request
+from fadecount.plots import Curve, spread_ages
+from fadecount.rounding import rounded_up, short_loss, shown_loss
 
 Ages = NDArray[np.int64]
 Losses = NDArray[np.float64]
+
+
+# The empirical loss
+# ------------------------------------------------------------------------------------------------
+def empirical_losses(budgets: Sequence[float], horizon: int) -> NDArray[np.float64]:
+    """The paper's empirical loss at the ages ``0 .. horizon - 1``, for level budgets without a
+    delay.
+
+    For an item at position ``j`` seen up to ``j + age`` the paper shifts the noise of the intervals
+    that cover ``[j, j + age]`` exactly (its ``D[j, t]``), at the cost of their level budgets. Its
+    figures show, for each age, the maximum over the positions ``1 <= j`` and ``j + age <=
+    horizon``: the positions within the first ``horizon`` outputs.
+
+    That is a maximum over ``horizon - age`` positions for each of ``horizon`` ages. Here it is
+    exact and takes O(horizon) operations in all. Let ``n = age + 1`` be the length of the range,
+    ``u = j - 1`` and ``N = n + 1``. Climbing the levels from 0, the cover takes an interval on the
+    left where bit ``l`` of ``u`` is 0, and one on the right where bit ``l`` of ``u + N`` is 1, for
+    as long as ``(N >> l) + carry - 1 > 0`` intervals of level ``l`` lie within the range, where
+    ``carry`` is what the lower bits of ``u + N`` hand up. What the levels from ``l`` on can cost
+    depends on the lower bits only through ``N >> l``, the carry, and how large ``u >> l`` may still
+    be: at most ``((horizon + 1) >> l) - (N >> l) - short`` with ``short`` 0, 1 or 2. So there are
+    six numbers per value of ``N >> l``, each found from two of the level above (bit ``l`` of ``u``
+    is 0 or 1), from the top down.
+
+    >>> empirical_losses([1.0] * 4, 7).tolist()
+    [1.0, 2.0, 2.0, 3.0, 3.0, 4.0, 3.0]
+    """
+    end = horizon + 1
+    costs = np.full((2, 3, 1), -np.inf)
+    # Above the highest bit nothing is left to cover, and no bit of the position is left to choose.
+    costs[:, 0] = 0.0
+    for level in reversed(range(end.bit_length())):
+        budget = budgets[min(level, len(budgets) - 1)]
+        costs = _lower(costs, budget, end >> level, last=level == 0)
+    return costs[0, 0, 2:]
+
+
+def _lower(
+    above: NDArray[np.float64], budget: float, end: int, *, last: bool
+) -> NDArray[np.float64]:
+    """The six numbers for every length at a level, from those of the level above; on the last level
+    only the one asked for."""
+    length = np.arange(end + 1)
+    odd, half = length & 1, length >> 1
+    costs = np.empty((2, 3, end + 1))
+    wanted = [(0, 0)] if last else list(product(range(2), range(3)))
+    for carry, short in wanted:
+        best = np.full(end + 1, -np.inf)
+        for bit in range(2):
+            right = odd + bit + carry
+            shorter = -(((end & 1) - odd - short - bit) >> 1)
+            np.maximum(
+                best, budget * (1 - bit + (right & 1)) + above[right >> 1, shorter, half], out=best
+            )
+        best[length + carry <= 1] = 0.0
+        best[length > end - short] = -np.inf
+        costs[carry, short] = best
+    return costs
+
+
+def thinned(
+    ages: NDArray[np.int64], columns: Sequence[NDArray[np.float64]], *, cells: int = 600
+) -> NDArray[np.int64]:
+    """Places in ``ages`` (rising) whose points draw the same picture as all points, on a
+    logarithmic axis of ``cells`` pixels.
+
+    Of the ages that fall onto one pixel column the first and the last are kept and, for each curve,
+    those of its least and greatest value: a line through these covers the same pixels as a line
+    through all.
+    """
+    edges = np.unique(
+        np.floor(np.log2(ages + 1.0) * (cells / np.log2(float(ages[-1]) + 2.0))), return_index=True
+    )[1]
+    keep = [edges, np.append(edges[1:] - 1, len(ages) - 1)]
+    cell = np.repeat(np.arange(len(edges)), np.diff(np.append(edges, len(ages))))
+    for values in columns:
+        order = np.lexsort((values, cell))
+        keep += [order[edges], order[keep[1]]]
+    return np.unique(np.concatenate(keep))
+
+
+# The figures of the paper
+# ------------------------------------------------------------------------------------------------
 Part = tuple[Sequence[TableRow], Sequence[str]]
 """Rows of the table, and the losses drawn of each."""
 _KINDS = {"exact": "exact", "empirical": "empirical", "paper": "paper", "theorem": "paper"}
@@ -132,4 +226,106 @@ _ABOUT: dict[str, tuple[str, Sequence[Part], str]] = {
 }
 FIGURES: dict[str, Callable[[], Section]] = {
     name: partial(_figure, name, *about) for name, about in _ABOUT.items()
+}
+
+
+# Block counters beside them
+# ------------------------------------------------------------------------------------------------
+LATER = 10
+_EVERY_AGE = 12
+_PARTS = 1.125, 1.5
+"""Where in an octave of ages a lag may be, so that the search takes seconds."""
+_LAGS = 64
+_PLANNED = 4.0
+"""The loss at the end of the curve that is planned for. The planner's noise is discrete, the
+table's is continuous: under larger budgets they would differ, and other levels would be best."""
+
+
+@lru_cache(maxsize=16)
+def blocks_like(row: TableRow, first: int) -> tuple[fc.Blocks, float]:
+    """The block counter with the error of the table whose loss is, from age ``first`` on, at most
+    the returned factor times the exact loss of the row's mechanism."""
+    losses = np.asarray(row.computed.loss(np.arange(row.horizon)))
+    starts = _starts(losses, first, row.horizon)
+    ends = [*(start - 1 for start in starts[1:]), row.horizon - 1]
+    scale = _PLANNED / float(losses[-1])
+    # Up to the end of a stretch no more is lost than the curve allows at its start.
+    targets = {end: scale * float(losses[start]) for start, end in zip(starts, ends, strict=True)}
+    block_request = BlockRequest(
+        lengths=tuple(plain_lengths(row.horizon)), ties=first > 0, most_lags=(_LAGS, _LAGS)
+    )
+    shape = blocks_for(read_request(loss=targets, horizon=row.horizon), block_request)
+    assert shape is not None
+    blocks = shape.for_mse(MSE, horizon=row.horizon, continuous=True)
+    factor = max(
+        stage.millionths / before.millionths
+        for level, old in zip(blocks.levels, shape.levels, strict=True)
+        for stage, before in zip(level.stages, old.stages, strict=True)
+    )
+    return blocks, scale * factor
+
+
+def _starts(losses: Losses, first: int, horizon: int) -> list[int]:
+    """The ages from ``first`` on at which more may be published: every early one at which the loss
+    rises, then a few in each octave."""
+    octaves = range(_EVERY_AGE.bit_length(), horizon.bit_length())
+    ages = [int(part * 2**octave) - 1 for octave in octaves for part in _PARTS]
+    wanted = np.array([*range(first, _EVERY_AGE), *(age for age in ages if age < horizon)])
+    rises = np.searchsorted(losses, losses[wanted] * (1.0 - 1e-12))
+    return sorted({max(first, rise) for rise in rises.tolist()})
+
+
+def _beside(name: str, horizon: int, steps: str) -> Section:
+    """For each exponent the paper's exact loss and theorem, and both block counters."""
+    used = rows(horizon, fading=True)
+    designs = {(row, first): blocks_like(row, first) for row in used for first in (0, LATER)}
+    levels = [level for blocks, _ in designs.values() for level in blocks.levels]
+    lags = np.array([stage.lag for level in levels for stage in level.stages])
+    shown = sorted({0, 1, 3, LATER, 100, SHORT - 1, horizon - 1})
+    jumps = np.concatenate([lags - 1, lags, shown])
+    ages = np.union1d(spread_ages(horizon), jumps[(jumps >= 0) & (jumps < horizon)])
+    curves = [
+        Curve(label=f"{row.short}, {what}", ages=ages, losses=losses, kind=kind, group=group)
+        for group, row in enumerate(used)
+        for what, kind, losses in (
+            ("exact", "exact", losses_of(row, "exact", ages)),
+            ("theorem", "bound", losses_of(row, "theorem", ages)),
+            ("blocks", "paper", np.asarray(designs[row, 0][0].loss(ages))),
+            (f"blocks, age {LATER}+", "baseline", np.asarray(designs[row, LATER][0].loss(ages))),
+        )
+    ]
+    early, late = (
+        ", ".join(f"{rounded_up(designs[row, first][1], 3)} ({row.short})" for row in used)
+        for first in (0, LATER)
+    )
+    places = np.searchsorted(ages, shown)
+    numbers = [[curve.label, *map(short_loss, curve.losses[places].tolist())] for curve in curves]
+    return Section(
+        name=name,
+        heading=f"Beside block counters: Algorithm 3 and blocks with the same error, {steps} steps",
+        text=[
+            f"""Block counters that keep the shape of the paper's exact loss at every age lose at
+            most so many times as much: {early}. Where this is above 1, the paper's algorithm is the
+            better one: a curve that is tightest at the first ages suits it. Block counters that
+            keep the shape only from age {LATER} on lose from then on at most {late} times as much,
+            and before it as much as at age {LATER}: more than the paper's algorithm at the first
+            ages.""",
+            "The same losses at a few ages, rounded up.",
+        ],
+        table=[["", *(f"age {age:,}" for age in shown)], *numbers],
+        parameters=(
+            f"T = {horizon:,}, mean squared error {MSE:g} over the first T outputs, continuous"
+            " noise."
+        ),
+        curves=curves,
+        logarithmic=True,
+    )
+
+
+BESIDE: dict[str, Callable[[], Section]] = {
+    name: partial(_beside, name, horizon, steps)
+    for name, horizon, steps in (
+        ("blocks_thousand", SHORT, "a thousand"),
+        ("blocks_million", LONG, "a million"),
+    )
 }

@@ -5,7 +5,7 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass
-from functools import lru_cache
+from functools import cached_property
 
 import fadecount as fc
 from fadecount.paper.report import Section
@@ -16,7 +16,7 @@ SHORT, LONG = 10**3, 10**6
 RATIO = 0.1
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True)
 class TableRow:
     """One row: the fading mechanism of an exponent, or a refresh of a window with a fixed ratio or
     the one printed as optimal."""
@@ -41,11 +41,18 @@ class TableRow:
     def is_optimal(self) -> bool:
         return self.exponent is None and self.ratio is None
 
-    @property
+    @cached_property
     def computed(self) -> fc.Gradual | fc.Refresh:
         """The mechanism whose error is 1000 with continuous noise, as the paper calibrates; the
         optimal ratio is the true one."""
-        return _computed(self)
+        shape: fc.Gradual | fc.Refresh
+        if self.exponent is not None:
+            shape = fc.Gradual(1.0, self.exponent)
+        else:
+            best = fc.Refresh.best_ratio
+            ratio = self.ratio or best(window=self.window, horizon=self.horizon)
+            shape = fc.Refresh(self.window, 1.0, ratio)
+        return shape.for_mse(MSE, horizon=self.horizon, continuous=True)
 
     @property
     def printed_mechanism(self) -> fc.Gradual | fc.Refresh:
@@ -64,17 +71,6 @@ class TableRow:
         budget for each later round."""
         current, past = budgets_of(mechanism)
         return current + (math.ceil(self.horizon / self.window) - 1) * past
-
-
-@lru_cache(maxsize=64)
-def _computed(row: TableRow) -> fc.Gradual | fc.Refresh:
-    shape: fc.Gradual | fc.Refresh
-    if row.exponent is not None:
-        shape = fc.Gradual(1.0, row.exponent)
-    else:
-        ratio = row.ratio or fc.Refresh.best_ratio(window=row.window, horizon=row.horizon)
-        shape = fc.Refresh(row.window, 1.0, ratio)
-    return shape.for_mse(MSE, horizon=row.horizon, continuous=True)
 
 
 def budgets_of(mechanism: fc.Mechanism) -> tuple[float, ...]:

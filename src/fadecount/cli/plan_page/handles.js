@@ -69,7 +69,7 @@ export class Handles {
       end = middle + half;
       parts.push(text(middle, height - 6, words, { "text-anchor": "middle" }));
     }
-    const inside = this.planned.filter((point) => point.age_seconds >= this.from && point.age_seconds <= this.to).map((point) => [x(point.age_seconds), y(point.loss)]);
+    const inside = this.planned.filter(([age]) => age >= this.from && age <= this.to).map(([age, loss]) => [x(age), y(loss)]);
     if (inside.length) {
       const path = stairs(inside);
       parts.push(node("path", { class: "band", d: `${path}L${inside.at(-1)[0].toFixed(1)} ${bottom}L${inside[0][0].toFixed(1)} ${bottom}Z` }), node("path", { class: "line", d: path }));

@@ -1,7 +1,6 @@
 // Choose your curve: what may be lost at which age, and at once how exact the counts can be. fadecount plan --open does the planning.
 import { save } from "./lists.js";
 import { Handles, LEAST, MOST } from "./handles.js";
-import { number } from "./words.js";
 
 const AGES = [["1h", "an hour", 3600], ["1d", "a day", 86400], ["1mo", "a month", 2592000], ["1y", "a year", 31536000]];
 const SECONDS = { "1s": 1, "10s": 10, "1m": 60, "15m": 900, "1h": 3600, "1d": 86400, "1mo": 2592000, "1y": 31536000, "10y": 315360000 };
@@ -96,14 +95,14 @@ function show(found) {
   answer = found;
   ({ option } = found);
   const chosen = found.options[option - 1];
-  byId("widths").replaceChildren(...found.widths.map((each) => {
+  byId("widths").replaceChildren(...found.widths.map(([name, margin, words]) => {
     const box = document.createElement("div");
-    box.append(made("h3", each.name[0].toUpperCase() + each.name.slice(1)), made("p", margin(each.half_width), "figure"), made("p", each.words, "caption"));
+    box.append(made("h3", capital(name)), made("p", margin, "figure"), made("p", words, "caption"));
     return box;
   }));
-  byId("published").replaceChildren(...found.published.map((each) => {
+  byId("published").replaceChildren(...found.published.map(([per, ...rest]) => {
     const row = document.createElement("tr");
-    row.append(Object.assign(made("th", each.per), { scope: "row" }), ...[each.status, each.when, each.loss, margin(each.half_width)].map((text) => made("td", text)));
+    row.append(Object.assign(made("th", per), { scope: "row" }), ...rest.map((text) => made("td", text)));
     return row;
   }));
   byId("file-option").textContent = chosen.name;
@@ -111,10 +110,10 @@ function show(found) {
   document.body.classList.remove("stale");
   handles.show(limits(), found.losses, SECONDS[byId("tick").value], SECONDS[byId("horizon").value]);
   alternatives();
-  say(`A total is within ${margin(chosen.total)}, 95 % of the time.`);
+  say(`A total is within ${chosen.total}, 95 % of the time.`);
 }
 
-const margin = (value) => `± ${number(value)}`;
+const capital = (text) => text[0].toUpperCase() + text.slice(1);
 const made = (name, text, className = "") => Object.assign(document.createElement(name), { textContent: text, className });
 
 function alternatives() {
@@ -123,7 +122,7 @@ function alternatives() {
     const input = Object.assign(document.createElement("input"), { type: "radio", name: "option", value: index + 1, checked: index + 1 === option });
     input.addEventListener("change", () => { option = index + 1; changed(); });
     const box = made("span", "", "option");
-    box.append(made("strong", each.name), made("span", `total ${margin(each.total)}`), made("span", `loses ${each.final_loss} by the end`), made("span", each.reason[0].toUpperCase() + each.reason.slice(1), "why"));
+    box.append(made("strong", each.name), made("span", `total ${each.total}`), made("span", `loses ${each.final_loss} by the end`), made("span", capital(each.reason), "why"));
     const label = document.createElement("label");
     label.append(input, box);
     return label;
