@@ -214,6 +214,32 @@ def test_a_plan_says_for_whom_it_is(capsys: pytest.CaptureFixture[str]) -> None:
         assert f"privacy loss (ε) of {unit}: " in shown and f"lost: about {unit}, at most" in shown
 
 
+def test_a_sample_shows_what_each_cap_leaves_out(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """Ann comes 5 times on a day, Bob once a day for three days; one row cannot be read."""
+    rows = [f"2026-03-01T{hour:02}:00:00Z,ann" for hour in range(5)]
+    rows += [f"2026-03-0{day}T10:00:00Z,bob" for day in (1, 2, 3)]
+    (tmp_path / "s.csv").write_text("\n".join(["at,who", *rows, "never,eve"]) + "\n")
+    words = ["plan", "--tick", "1h", "--horizon", "30d", "--loss", "30d=4", "--per-person", "2/day"]
+    sample = ["--sample", str(tmp_path / "s.csv"), "--time", "at", "--person", "who"]
+    assert main([*words, *sample]) == 0
+    shown = capsys.readouterr().out
+    table = shown[shown.index("for you only") :].splitlines()[2:]
+    assert [line.split(" %")[0].split() for line in table] == [
+        ["1", "per", "day", "50"],
+        ["2", "per", "day", "37.5"],
+        ["4", "per", "day", "12.5"],
+        ["8", "per", "day", "0"],
+    ]
+    days = [float(line.split("±")[1].split()[0].replace(",", "")) for line in table]
+    assert days == sorted(days) and days[0] < days[-1]
+    planned = [line for line in shown.splitlines() if line.startswith("* 1 ")]
+    assert f"± {days[1]:g} " in planned[0], "the cap of the plan has the errors of the plan"
+    assert main([*words, "--sample", "s.csv"]) == 1
+    assert "--sample, --person, --time and --tick must be given" in capsys.readouterr().err
+
+
 def test_open_serves_the_page_alone_and_opens_the_browser(tmp_path: Path) -> None:
     """A browser of ours writes down the address that it is given."""
     browser, opened = tmp_path / "browser", tmp_path / "opened"

@@ -17,6 +17,8 @@ examples:
     --per-person 3/tick --keys-per-person 4 --save plan.json
   fadecount plan --tick 1m --loss 1h=0.5 --loss 30d=2 --loss 1y=4 --delta 1e-9 \\
     --per-person 1/day --discover 1d --save plan.json
+  fadecount plan --tick 1h --loss 1y=4 --per-person 4/day \\
+    --sample rides.csv --time at --person card
   fadecount plan --open
 """
 
@@ -41,7 +43,7 @@ from fadecount.errors import ParameterError, bad_parameter
 from fadecount.rounding import short_loss
 
 if TYPE_CHECKING:
-    from fadecount.planning import Option, Person, Plan, Request
+    from fadecount.planning import Option, Person, Plan, Request, Width
     from fadecount.streams.unit import Unit
 
 
@@ -63,6 +65,12 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         ("--discover", "1d[=PART]", discover, str),
     )
     add_options(
+        parser.add_argument_group("sample", "for you only: which cap leaves out how much"),
+        ("--sample", "FILE", "show what each cap would leave out of these events", str),
+        ("--person", "COL", "its column of a person's id", str),
+        ("--time", "COL", "its column of the time", str),
+    )
+    add_options(
         parser.add_argument_group("results"),
         ("--option", "N", option, int),
         ("--save", "FILE", "save the option as a plan file", str),
@@ -81,17 +89,54 @@ def run(arguments: argparse.Namespace) -> int:
     with waiting("planning"):
         made = plan(**_plan_arguments(arguments))
     chosen = _chosen(made, arguments.option)
+    caps = [*_caps(arguments, made, chosen)]
     if arguments.save:
         save_plan(arguments.save, made, chosen, force=arguments.force)
     if arguments.json:
         print(plan_json(made, chosen))
         return 0
-    print(plan_table(made, chosen))
+    print("\n".join([plan_table(made, chosen), *caps]))
     if arguments.save:
         print(f"plan saved as {arguments.save}")
         if (refused := unit_of(made.request).refused_by_spark(chosen.mechanism)) is not None:
             print(f"not for Spark: {NOT_ON_SPARK[refused]}; run and serve take it")
     return 0
+
+
+def _caps(arguments: argparse.Namespace, made: Plan, chosen: Option) -> Iterator[str]:
+    """Return lines on what caps of persons leave out of a sample, and how exact counts are then."""
+    given = [name for name in ("sample", "person", "time") if getattr(arguments, name) is not None]
+    if not given:
+        return
+    if len(given) < 3 or arguments.tick is None:
+        raise ParameterError("--sample, --person, --time and --tick must be given together")
+    from fadecount.planning.published import widths
+    from fadecount.sources import SourceOptions, read
+
+    person = made.request.person
+    slot = person.per or "1d"
+    yield f"\nof {arguments.sample}, for you only: these are exact counts"
+    rows = [("events per person", "rows left out", "a day", "total")]
+    about = {"tick": arguments.tick, "time": arguments.time, "person": arguments.person}
+    cap, dropped = 1, 1
+    while dropped:
+        options = SourceOptions(**about, per_person=cap, person_per=slot)
+        with waiting("reading"):
+            report = read(arguments.sample, options).report
+        good, dropped = report.rows_read - report.rows_skipped, report.rows_dropped
+        exact = widths(chosen.mechanism.scaled(person.events / cap), made.request)
+        left_out = f"{100.0 * dropped / max(1, good):.3g} %"
+        per = unit_of(made.request).slot if person.per else "day"
+        rows.append((f"{cap} per {per}", left_out, *_day_and_total(exact)))
+        cap *= 2
+    yield from aligned(rows, ">>>>")
+
+
+def _day_and_total(widths: list[Width]) -> tuple[str, str]:
+    """How exact a day is in the end, if the tick is a part of one, and the total."""
+    day = next((each.final or 0 for each in widths if each.name == "a day"), None)
+    total = f"± {_figure(widths[-1].half_width)}"
+    return "-" if day is None else f"± {_figure(day)}", total
 
 
 def _open(arguments: argparse.Namespace) -> int:
@@ -287,11 +332,8 @@ def width_rows(made: Plan, chosen: Option) -> list[tuple[str, str, str]]:
 def _options(made: Plan, chosen: Option) -> Iterator[str]:
     rows = [("", "options, best first", "error", "a day", "total", "lost")]
     for number, option in enumerate(made.options, start=1):
-        *slots, total = made.widths(option)
-        margins = {width.name: width.final or 0 for width in slots}
-        day, live = margins.get("a day"), f"± {_figure(total.half_width)}"
-        exact = _figure(option.error), "-" if day is None else f"± {_figure(day)}", live
         name = f"{'*' if option is chosen else ''}{number:>2}", option.name
+        exact = _figure(option.error), *_day_and_total(made.widths(option))
         rows.append((*name, *exact, short_loss(option.final_loss)))
     yield from aligned(rows, "><>>>>")
     yield from textwrap.wrap(
