@@ -91,9 +91,9 @@ def test_a_table_that_grows_equals_the_local_library_and_is_frozen(
     assert found.items() >= early.items()
     assert any(per == "1mo" for per, *_ in found)
     assert rows_of(figures(table, pages, until="2026-01-04T12:30:00")) == early
-    assert not files_with(
-        [SECRET.encode(), bytes.fromhex(SECRET)], spark.fadecount_test_root / "log"
-    )
+    log = spark.fadecount_test_root / "log"
+    assert files_with([str(tmp_path / "state").encode()], log), "the log can be searched"
+    assert not files_with([SECRET.encode(), bytes.fromhex(SECRET)], log)
 
 
 def test_a_million_rows_equal_the_local_library(spark: Any, tmp_path: Path) -> None:
