@@ -49,8 +49,7 @@ def stream(session: Any, state: Path, mechanism: Any, **changes: Any) -> Any:
 
 def last_commit(state: Path) -> dict[str, Any]:
     """The last commit in the state of a stream."""
-    numbers = [int(path.name.removeprefix("commit-")) for path in state.glob("commit-*")]
-    commit: dict[str, Any] = json.loads((state / f"commit-{max(numbers)}").read_text())
+    commit: dict[str, Any] = json.loads(max(state.glob("commit-*")).read_text())
     return commit
 
 

@@ -28,9 +28,11 @@ def build_session(log: Path, *, master: str = "local[1]", **more: str) -> Any:
     """A session that logs its events, for what must not be in that log."""
     os.environ["PYSPARK_PYTHON"] = sys.executable
     os.environ.setdefault("SPARK_LOCAL_IP", "127.0.0.1")
-    # short tests: do not compile much, and leave no folder of figures behind
+    # short tests: do not compile much or verify Spark's classes, and leave no folder of figures
     os.environ.setdefault(
-        "JAVA_TOOL_OPTIONS", "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC -XX:-UsePerfData"
+        "JAVA_TOOL_OPTIONS",
+        "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC -XX:-UsePerfData"
+        " -XX:+UnlockDiagnosticVMOptions -XX:-BytecodeVerificationRemote",
     )
     log.mkdir(parents=True, exist_ok=True)
     settings = {
@@ -43,7 +45,11 @@ def build_session(log: Path, *, master: str = "local[1]", **more: str) -> Any:
         "spark.sql.codegen.factoryMode": "NO_CODEGEN",
         "spark.sql.execution.arrow.pyspark.enabled": "true",
         "spark.sql.adaptive.enabled": "false",
+        "spark.sql.parquet.compression.codec": "uncompressed",
+        "spark.shuffle.compress": "false",
+        "spark.broadcast.compress": "false",
         "spark.eventLog.enabled": "true",
+        "spark.eventLog.compress": "false",  # tests look for texts in it
         "spark.eventLog.dir": log.as_uri(),
         **more,
     }

@@ -52,4 +52,6 @@ def test_figures_go_to_postgresql_once(spark: Any, tmp_path: Path) -> None:
         assert reason(caught.value).startswith(message)
         with psycopg.connect(database) as connection:
             assert connection.execute("select count(*) from figures").fetchone() == (len(rows),)
-    assert not files_with([b"hunter2"], spark.fadecount_test_root / "log"), "it stays on the driver"
+    log = spark.fadecount_test_root / "log"
+    assert files_with([str(tmp_path / "state").encode()], log), "the log can be searched"
+    assert not files_with([b"hunter2"], log), "it stays on the driver"

@@ -3,8 +3,7 @@
 
 try:
     from fadecount.spark.ledger import Stream
-    from fadecount.spark.streaming import parquet, postgresql, publish
-    from fadecount.spark.tables import figures
+    from fadecount.spark.pipeline import figures, parquet, postgresql, publish
 except ModuleNotFoundError as error:
     from fadecount.errors import missing_extra
 

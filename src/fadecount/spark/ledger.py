@@ -1,19 +1,18 @@
-"""What a stream on Spark is: public, and fixed with the first commit of its ledger. The ledger says
-how many events count in which tick under which key. It is a directory on any file system that
-Spark knows.
+"""What a stream on Spark is, and its ledger: how many events count in which tick under which key.
+The ledger is a directory on any file system that Spark knows.
 
     counts-N-.../    Parquet: what the N-th append added
     commit-N         JSON: what the stream is, which counts the ledger has, which tick is open
     mark-N-...       empty: a copy of it is not the same file
     checkpoint/      Spark's own, for streams
 
-A commit is one file that appears whole or not at all, and never twice. It freezes counts *before*
-noise is added to them: every later execution sees the same counts. The noise is a function of the
-secret, of what the stream is, and of an epoch that is drawn with the first commit. So the same
-noise never meets other counts, as long as there is one directory of its epoch. A commit notes what
-a copy of its mark does not preserve: its place and when it was written, on a local file system its
-inode. The next commit removes the mark. So a copy, or a backup that was restored, is refused. A
-clone of a whole disk preserves all of this and is not detected.
+A commit appears whole or not at all, and never twice. It freezes counts *before* noise is added to
+them: every later execution sees the same counts. The noise is a function of the secret, of what the
+stream is, and of an epoch that is drawn with the first commit. So the same noise never meets other
+counts, as long as there is one directory of its epoch. A commit notes what a copy of its mark does
+not preserve: its place and when it was written, on a local file system its inode. The next commit
+removes the mark. So a copy, or a backup that was restored, is refused. A clone of a whole disk
+preserves all of this and is not detected.
 """
 
 from __future__ import annotations
@@ -33,35 +32,32 @@ from pyspark.sql import functions as sql
 
 from fadecount.durations import parse_time
 from fadecount.errors import CheckpointError, ParameterError, bad_parameter
-from fadecount.mechanisms import ANNOUNCED, Blocks, Discovery, Level, PlannedUnit
+from fadecount.mechanisms import Blocks, Discovery, PlannedUnit
 from fadecount.noise import KeyedNoise, unpredictable
 from fadecount.sources import SourceOptions
 from fadecount.streams.calendar import BlockCalendar, Midnights, calendar_of
 from fadecount.streams.description import Description, checked_keys
-from fadecount.streams.discovery import DISCOVERED, HiddenKeys
+from fadecount.streams.discovery import HiddenKeys
 
 COUNTS = "position long, key string, count long"
-_OURS = ("commit-", "counts-", "mark-")
 _MOST_PARTS = 32
 
 
 @dataclass(frozen=True)
 class Stream:
-    """Which figures are published, and what they count.
+    """Which figures are published, and what they count. It is public, and fixed with the first
+    commit of the ledger.
 
     ``options`` say, as for :func:`fadecount.count`, in which tick and under which key an event
-    counts, and how many events of a person. Every block has a figure for every declared key. The
-    tick of ``start`` is the first one; without an offset it is in the zone of the options.
-    ``secret_file`` holds the secret of the noise, on the driver and on every executor. ``state`` is
-    a directory of the stream's own.
+    counts, and how many events of a person. Every block has a figure for every declared key; with
+    ``discovery`` others appear by themselves, in tables. The tick of ``start`` is the first one;
+    without an offset it is in the zone of the options. ``secret_file`` holds the secret of the
+    noise, on the driver and on every executor. ``state`` is a directory of the stream's own.
 
     ``mechanism`` is the promise for one unit of the options: one event, or what one person does in
-    a tick or a day. The person's first events by time count, and only the person's own events
-    decide. Ages of a unit count from its start. A mechanism of a plan for persons is used as it is:
-    give ``planned``, the plan's unit (``read_planned_unit``).
-
-    With ``discovery`` (and ``discover`` in the options) keys that are not declared appear by
-    themselves, in tables: the figures of a day hold those that enough persons brought.
+    a tick or a day, whose age counts from its start. The person's first events by time count, and
+    only the person's own events decide. A mechanism of a plan for persons is used as it is: give
+    ``planned``, the plan's unit (``read_planned_unit``).
 
     Guarantees: the loss of the mechanism for one unit. Assumes: the keys are public; people who
     hold the secret, the state or the events are trusted.
@@ -92,19 +88,16 @@ class Stream:
         checked_keys(options.keys, none=options.discover)
         _ = self.first_tick, self.description  # refuses what no calendar has
 
-    def __getstate__(self) -> dict[str, Any]:
-        """What tasks need: there may be many keys."""
-        return {**self.__dict__, "options": None}
-
     @cached_property
     def description(self) -> Description:
         """What the local library calls a stream."""
+        unit, discovery = self.options.unit, self.discovery
         return Description(
             name=self.name,
-            mechanism=self.options.unit.scaled(self.mechanism, self.planned),
+            mechanism=unit.scaled(self.mechanism, self.planned),
             ticks=self.options.ticks,
-            unit=self.options.unit,
-            hidden=None if self.discovery is None else HiddenKeys(discovery=self.discovery),
+            unit=unit,
+            hidden=None if discovery is None else HiddenKeys(discovery=discovery),
         )
 
     @property
@@ -114,26 +107,9 @@ class Stream:
 
     @cached_property
     def first_tick(self) -> int:
-        """The tick at position 0."""
+        """The tick at position 0: a position says how many ticks were before."""
         start = parse_time(str(self.start), self.options.zone, name="start")
         return self.options.ticks.at(start.timestamp())
-
-    def position(self, seconds: float) -> int:
-        """How many ticks are over at a time."""
-        return max(0, self.options.ticks.at(seconds) - self.first_tick)
-
-    def about(self, level: int, stage: int) -> tuple[str, str, int | None]:
-        """The length, the status and the half width (95 %) of figures."""
-        if level == DISCOVERED:
-            assert self.discovery is not None
-            (lag, epsilon), *later = self.discovery.stages
-            level, per = 0, self.discovery.per
-            blocks = Blocks(Level(1, epsilon, lag, later=tuple(later)))
-        else:
-            blocks, per = self.blocks, self.description.levels[level]
-        if stage == ANNOUNCED:
-            return per, "announced", None
-        return per, blocks.levels[level].status(stage), blocks.figure_interval(level, stage)
 
     def noise(self, epoch: str, keys: Sequence[str]) -> KeyedNoise:
         """The noise of some keys, from the secret in its file on this machine. The file's name is
@@ -153,9 +129,13 @@ class Stream:
         executors and all restarts hold the same one."""
         return f"{self.noise('', ['']).tags[0, 0]:x}"
 
+    def __getstate__(self) -> dict[str, Any]:
+        """What tasks need: there may be many keys."""
+        return {**self.__dict__, "options": None}
+
 
 class Directory:
-    """A directory, which need not exist yet."""
+    """A directory on any file system that Spark knows. It need not exist yet."""
 
     def __init__(self, spark: SparkSession, path: str) -> None:
         session: Any = spark
@@ -166,13 +146,17 @@ class Directory:
         self._root = self._files.makeQualified(self._hadoop.Path(path))
 
     def _at(self, name: str) -> Any:
-        return self._hadoop.Path(self._root, name)
+        return self._hadoop.Path(self._root, name) if name else self._root
 
-    def names(self) -> list[str]:
-        """What is in the directory."""
-        files = self._files.util()
-        entries = files.listStatus(self._root) if files.exists(self._root) else ()
-        return [str(each.getPath().getName()) for each in entries]
+    def has(self, name: str) -> bool:
+        """Whether there is a file at a place in the directory."""
+        return bool(self._files.util().exists(self._at(name)))
+
+    def names(self, *prefixes: str) -> list[str]:
+        """What is in the directory and begins with a prefix."""
+        entries = self._files.util().listStatus(self._root) if self.has("") else ()
+        names = (str(each.getPath().getName()) for each in entries)
+        return [name for name in names if name.startswith(prefixes)]
 
     def read(self, name: str) -> str:
         """The text of a file."""
@@ -181,18 +165,13 @@ class Directory:
         stream.close()
         return text
 
-    def create(self, name: str, text: str) -> bool:
-        """Write a new file, whole or not at all; False if it is there already."""
+    def create(self, name: str, text: str) -> None:
+        """Write a new file, whole or not at all. One that is there already is not replaced."""
         temporary = self._at(f".{unpredictable(16).hex()}")
-        self._hadoop.FileUtil.write(self._files, temporary, text.encode())
         never_replace = self._array(getattr(self._hadoop, "Options$Rename"), 0)
-        try:
+        if not self.has(name):  # the rename fails if there is one since
+            self._hadoop.FileUtil.write(self._files, temporary, text.encode())
             self._files.rename(temporary, self._at(name), never_replace)
-        except Exception:
-            if name not in self.names():
-                raise
-            return False
-        return True
 
     def remove(self, name: str) -> None:
         """Remove a file, or a directory with all that is in it."""
@@ -202,28 +181,24 @@ class Directory:
         """What a copy of a file does not keep: its place and when it was written; on a local file
         system its inode and when that was made."""
         path, nio = self._at(name), self._jvm.java.nio.file
-        if not self._files.util().exists(path):
+        if not self.has(name):
             return "nothing"
-        if str(path.toUri().getScheme()) != "file":
-            written = self._files.getFileStatus(path).getModificationTime()
-            return f"{path.toString()}, written {written}"
-        attributes = nio.Files.readAttributes(
-            nio.Paths.get(path.toUri()), "unix:ino,creationTime", self._array(nio.LinkOption, 0)
-        )
-        inode, created = attributes.get("ino"), attributes.get("creationTime")
-        return f"{path.toString()}, inode {inode}, made {created}"
+        if path.toUri().getScheme() != "file":
+            return f"{path.toString()}, {self._files.getFileStatus(path).getModificationTime()}"
+        place, no_links = nio.Paths.get(path.toUri()), self._array(nio.LinkOption, 0)
+        inode = nio.Files.readAttributes(place, "unix:ino,creationTime", no_links)
+        return f"{path.toString()}, {inode.toString()}"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Commit:
     """The ledger after an append: ``parts`` hold the counts from position ``kept`` on. The ticks
-    from position ``after`` to before ``open`` are closed by it. ``query`` and ``clock`` say which
-    micro-batch it was."""
+    from position ``after`` to before ``open`` are closed by it. ``clock`` says when the
+    micro-batch began that it was."""
 
     stream: dict[str, Any]
     epoch: str
     number: int = -1
-    query: str = ""
     clock: int = 0
     after: int = 0
     open: int = 0
@@ -237,6 +212,12 @@ class Commit:
         """A name that no other commit has, also not one with its number."""
         return self.parts[-1].replace("counts", self.epoch)
 
+    @property
+    def files(self) -> Sequence[str]:
+        """What the ledger consists of: the mark, the commit and the counts."""
+        mark = self.parts[-1].replace("counts", "mark")
+        return mark, f"commit-{self.number:010}", *self.parts
+
 
 class Ledger:
     """The ledger of one stream: made with its first commit, refused if it is another one's.
@@ -245,7 +226,7 @@ class Ledger:
     """
 
     def __init__(self, spark: SparkSession, stream: Stream, kind: str) -> None:
-        self.spark, self.stream, self.directory = spark, stream, Directory(spark, stream.state)
+        self.spark, self.stream, self._directory = spark, stream, Directory(spark, stream.state)
         keys = sorted(stream.options.keys)
         self.keys = spark.createDataFrame(pa.table({"key": pa.array(keys, pa.string())}))
         digest = hashlib.sha256(json.dumps(keys).encode()).hexdigest()[:16]
@@ -263,17 +244,16 @@ class Ledger:
     def last(self) -> Commit:
         """The last commit, or an empty one before the first; another stream's and a copied or
         restored one are refused."""
-        number = self._number()
-        if number < 0:
+        if not (name := max(self._directory.names("commit-"), default="")):
             return self._new
-        last = Commit(**json.loads(self.directory.read(f"commit-{number}")))
+        last = Commit(**json.loads(self._directory.read(name)))
         for name, now in self._new.stream.items():
             if now != last.stream.get(name):
                 raise CheckpointError(
                     f"{name} must be that of the state, {last.stream.get(name)}, got {now}; take a"
                     " new directory for another stream"
                 )
-        if last.mark != self.directory.mark(_mark(last.parts)):
+        if last.mark != self._directory.mark(last.files[0]):
             raise CheckpointError(
                 f"state must be the first one, {last.mark}, got a copy or a restored backup; it"
                 " would put the same noise on other counts: take a new directory"
@@ -284,33 +264,31 @@ class Ledger:
         """Freeze more counts: write them as a part of the ledger, commit it, and remove what only
         earlier commits needed. Now and then the ledger of a stream is written anew as one part,
         without the largest blocks about which everything is public."""
-        number, parts = last.number + 1, last.parts
-        commit = replace(last, number=number, after=last.open, **about)
+        directory, number, parts = self._directory, f"{last.number + 1:010}", last.parts
+        commit = replace(last, number=last.number + 1, after=last.open, **about)
         if last.stream["kind"] == "stream":
-            top = len(self.stream.blocks.levels) - 1
-            lag = self.stream.blocks.levels[top].stages[-1].lag  # no other one is longer
-            done = self.calendar(last).frontier(top, max(0, last.open - lag))
-            commit = replace(commit, kept=int(done))
+            largest = self.stream.blocks.levels[-1].stages[-1]  # no other lag is longer
+            done = self.calendar(last).frontier(-1, max(0, last.open - largest.lag))
+            commit = replace(commit, kept=done)
         if commit.kept > last.kept or len(parts) >= _MOST_PARTS:
             both = counts.unionByName(self.counts(last, commit.kept)).groupBy("position", "key")
             counts, parts = both.agg(sql.sum("count").alias("count")), ()
-        part = f"counts-{number:010}-{unpredictable(8).hex()}"
+        commit = replace(commit, parts=[*parts, f"counts-{number}-{unpredictable(8).hex()}"])
+        mark, name, *_, part = commit.files
         counts.write.parquet(f"{self.stream.state}/{part}")
-        parts, midnights = (*parts, part), self.calendar(commit).midnights.to_json()
-        self.directory.create(_mark(parts), "")
-        mark = self.directory.mark(_mark(parts))
-        commit = replace(commit, parts=parts, midnights=midnights, mark=mark)
-        created = self.directory.create(f"commit-{number}", json.dumps(asdict(commit)))
-        # Two jobs may have counted the same ticks. The later one finds the file of the first, or,
-        # where that is removed already, the file of a higher number.
-        if not created or self._number() > number:
+        directory.create(mark, "")
+        midnights = self.calendar(commit).midnights.to_json()
+        commit = replace(commit, midnights=midnights, mark=directory.mark(mark))
+        directory.create(name, json.dumps(asdict(commit)))
+        # Two jobs may have counted the same ticks. The later one finds the commit of the first, or,
+        # where that is removed already, one of a higher number.
+        if self.last() != commit:
             raise CheckpointError(
                 "state must be used by one job at a time, got another one; let one of them run"
             )
-        names = {name for name in self.directory.names() if name.startswith(_OURS)}
-        for name in names - {f"commit-{number}", _mark(parts), *parts}:
-            if _number(name) <= number:
-                self.directory.remove(name)
+        for each in directory.names("commit-", "counts-", "mark-"):
+            if each not in commit.files and each.split("-")[1] <= number:
+                directory.remove(each)
         return commit
 
     def calendar(self, commit: Commit) -> BlockCalendar:
@@ -325,17 +303,3 @@ class Ledger:
         """The rows of the ledger from a position on, also those of a time to come."""
         parts = (f"{self.stream.state}/{part}" for part in commit.parts)
         return self.spark.read.schema(COUNTS).parquet(*parts).where(f"position >= {after}L")
-
-    def _number(self) -> int:
-        """The number of the last commit; -1 before the first."""
-        names = self.directory.names()
-        return max((_number(name) for name in names if name.startswith("commit-")), default=-1)
-
-
-def _mark(parts: Sequence[str]) -> str:
-    """The name of the mark of a commit."""
-    return parts[-1].replace("counts", "mark")
-
-
-def _number(name: str) -> int:
-    return int(name.split("-")[1])
