@@ -816,5 +816,7 @@ def _view(stream: RunStream, first: int, steps: int, figures: FiguresInMemory) -
 
 def _calendar(description: Description, first_tick: int, steps: int) -> BlockCalendar | None:
     """The blocks of a stream that begins with a tick, for so many steps."""
+    if not description.levels:
+        return None
     calendar = calendar_of(description.mechanism, description.ticks, first_tick)
     return calendar and calendar.reaching(steps)

@@ -18,6 +18,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from fadecount.errors import StoreError
+from fadecount.mechanisms import Blocks, Mechanism
 from fadecount.streams.database import Database
 from fadecount.streams.discovery import DISCOVERED
 
@@ -90,6 +91,19 @@ class FiguresInMemory:
             if row.first_tick >= end_tick:
                 return
             yield row
+
+
+def earliest_step(mechanism: Mechanism, first_tick: int, kept: Sequence[int]) -> int:
+    """The first step as of which nothing was removed that was public then, where figures of each
+    level are kept from these ticks on."""
+    earliest = 0
+    for level, tick in enumerate(kept):
+        if tick > first_tick:
+            lag = 0
+            if isinstance(mechanism, Blocks):  # the level above stands for what was removed
+                lag = mechanism.levels[level + 1].stages[-1].lag
+            earliest = max(earliest, tick - first_tick + lag)
+    return earliest
 
 
 def packed(values: Numbers, keys: Iterable[str] = (), *, kind: str = "<i8") -> bytes:

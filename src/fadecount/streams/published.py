@@ -29,8 +29,7 @@ from fadecount.mechanisms.views import Views, bounds_of_sums, half_widths_around
 from fadecount.streams.calendar import BlockCalendar
 from fadecount.streams.description import Description
 from fadecount.streams.discovery import DISCOVERED
-from fadecount.streams.figures import FigureRows, FigureSource
-from fadecount.streams.status import earliest_step
+from fadecount.streams.figures import FigureRows, FigureSource, earliest_step
 from fadecount.streams.ticks import WindowCalendar, window_ticks
 
 Numbers = NDArray[np.int64]

@@ -10,10 +10,10 @@ from dataclasses import dataclass, field, replace
 from typing import Any
 
 from fadecount.errors import StoreError
-from fadecount.mechanisms import Blocks, Mechanism
 from fadecount.streams.calendar import BlockCalendar, Midnights, calendar_of
 from fadecount.streams.database import Database, placeholders
 from fadecount.streams.description import Description
+from fadecount.streams.figures import earliest_step
 from fadecount.streams.loss import Forks, GroupLoss, Member, StreamLoss
 
 
@@ -98,19 +98,6 @@ def read_group(database: Database, description: Description) -> GroupLoss | None
             loss = other.loss(tuple(map(_integer, json.loads(forks))), steps)
             members.append(Member(name=name, loss=loss, tick_seconds=other.ticks.tick_seconds))
     return GroupLoss(group=group, unit=unit, members=tuple(members))
-
-
-def earliest_step(mechanism: Mechanism, first_tick: int, kept: Sequence[int]) -> int:
-    """The first step as of which nothing was removed that was public then, where figures of each
-    level are kept from these ticks on."""
-    earliest = 0
-    for level, tick in enumerate(kept):
-        if tick > first_tick:
-            lag = 0
-            if isinstance(mechanism, Blocks):  # the level above stands for what was removed
-                lag = mechanism.levels[level + 1].stages[-1].lag
-            earliest = max(earliest, tick - first_tick + lag)
-    return earliest
 
 
 _NAMES_SHOWN = 20
