@@ -15,7 +15,7 @@ import numpy as np
 
 from fadecount.counters.figures import Made, Rows, chains_of
 from fadecount.mechanisms import ANNOUNCED, Blocks
-from fadecount.mechanisms.calendars import Calendar
+from fadecount.mechanisms.figures import Calendar
 from fadecount.noise import KeyedNoise
 
 CELLS = 1 << 17
