@@ -149,7 +149,7 @@ def keyed_draws() -> list[Case]:
     """Noise derived from a secret: 100 nodes of 1,000 keys, whose words the law then turns into
     draws."""
     names = {"epoch": "e", "stream": "s", "mechanism": "m"}
-    noise = KeyedNoise.derive(bytes(32), **names, keys=[str(at) for at in range(1000)])
+    noise = KeyedNoise(bytes(32), **names, keys=[str(at) for at in range(1000)])
     law = DiscreteLaplace(SCALE)
     return [
         Case(

@@ -25,7 +25,7 @@ SMALLEST_BETA = 1e-280  # below it the share of one step of a long horizon is no
 def require_integer(name: str, value: Any, *, minimum: int, maximum: int, remedy: str) -> int:
     """``value`` as a plain int, or a :class:`ParameterError`. Booleans are not numbers here."""
     try:
-        number = None if isinstance(value, bool) or _is_numpy_bool(value) else operator.index(value)
+        number = None if isinstance(value, bool | np.bool) else operator.index(value)
     except TypeError:
         number = None
     if number is None or not minimum <= number <= maximum:
@@ -40,12 +40,8 @@ def require_real(
     """``value`` as a float within [low, high] (or (low, high) with ``open_ends``), or a
     :class:`ParameterError`."""
     try:
-        unusable = (
-            isinstance(value, bool | str | bytes)
-            or _is_numpy_bool(value)
-            or getattr(value, "ndim", 0) > 0
-        )
-        number = math.nan if unusable else float(value)
+        unusable = isinstance(value, bool | np.bool | str | bytes)
+        number = math.nan if unusable or getattr(value, "ndim", 0) > 0 else float(value)
     except (TypeError, ValueError, OverflowError):
         number = math.nan
     inside = low < number < high if open_ends else low <= number <= high
@@ -127,10 +123,6 @@ def require_horizon(value: int) -> int:
 def require_beta(value: float) -> float:
     remedy = "it is the probability that the bound may fail, such as 0.05"
     return require_real("beta", value, low=SMALLEST_BETA, high=1.0, open_ends=True, remedy=remedy)
-
-
-def _is_numpy_bool(value: object) -> bool:
-    return type(value).__module__ == "numpy" and type(value).__name__ in ("bool", "bool_")
 
 
 def _power(number: int) -> str:

@@ -16,7 +16,7 @@ import fadecount as fc
 from fadecount.counters.figures import FigureMaker, OpenBlock
 from fadecount.errors import ForkedError
 from fadecount.mechanisms import ANNOUNCED
-from fadecount.mechanisms.calendars import Calendar, EqualBlocks
+from fadecount.mechanisms.figures import Calendar, EqualBlocks
 from fadecount.mechanisms.noise_law import variance_of
 from fadecount.noise import Lineage, Ratchet
 from tests.counters.block_reference import NamedNoise

@@ -15,7 +15,7 @@ PROGRAM = """
 import os
 import fadecount as fc
 from fadecount.noise import KeyedNoise
-keyed = KeyedNoise.derive(bytes(32), epoch="e", stream="s", mechanism="{}", keys=["a"])
+keyed = KeyedNoise(bytes(32), epoch="e", stream="s", mechanism="{}", keys=["a"])
 fading, late = fc.Gradual(epsilon=0.5), fc.Gradual(epsilon=0.5, delay=9)
 counters = [fc.Counter(fading), fc.Counter(late, shape=(2,)), fc.Counter._with_noise(fading, keyed)]
 for counter, item in zip(counters, (1, [1, 2], 1)):

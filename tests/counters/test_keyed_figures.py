@@ -39,7 +39,7 @@ HOURS = fc.Blocks(
 
 def _noise(mechanism: fc.Blocks) -> KeyedNoise:
     text = mechanism.to_json()
-    return KeyedNoise.derive(b"s" * 32, epoch="e", stream="s", mechanism=text, keys=KEYS)
+    return KeyedNoise(b"s" * 32, epoch="e", stream="s", mechanism=text, keys=KEYS)
 
 
 def _local(mechanism: fc.Blocks, calendar: Calendar, counts: Rows) -> Found:

@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import ArrayLike
 
-from fadecount.mechanisms.calendars import UNKNOWN, Integers
+from fadecount.mechanisms.figures import UNKNOWN, Integers
 
 
 class EdgedBlocks:

@@ -70,9 +70,10 @@ class TestGoldenNumbers:
         expected = [variance for _, variance in golden["variance"]]
         assert np.asarray(mechanism.variance(steps)) == pytest.approx(expected, rel=1e-10)
         step, variance = golden["worst"]
-        worst = mechanism.worst_step(golden["horizon"])
-        assert worst[0] == step
-        assert worst[1] == pytest.approx(variance)
+        assert golden["horizon"] >= step
+        assert mechanism.variance(step) == pytest.approx(variance)
+        around = np.arange(max(1, step - 10**5), min(step + 10**5, golden["horizon"] + 1))
+        assert np.max(mechanism.variance(around)) == pytest.approx(variance)
 
     @pytest.mark.parametrize("name", ["first", "staged"])
     def test_how_many_figures_of_each_stage_a_total_adds(self, name: str) -> None:
@@ -262,9 +263,6 @@ class TestError:
             mechanism, horizon = random_design(chance, longest=60), chance.randint(1, 300)
             variances = np.asarray(mechanism.variance(np.arange(1, horizon + 1)))
             assert mechanism.mse(horizon) == pytest.approx(variances.mean(), rel=1e-9)
-            step, worst = mechanism.worst_step(horizon)
-            assert worst == pytest.approx(variances.max(), rel=1e-12)
-            assert worst == pytest.approx(mechanism.variance(step), rel=1e-12)
 
     def test_variance_of_a_total_is_that_of_its_view(self) -> None:
         chance = random.Random(12)
@@ -273,12 +271,6 @@ class TestError:
             for step in chance.sample(range(1, 200), 10):
                 view = mechanism.window_variance(0, step)
                 assert view == pytest.approx(mechanism.variance(step), rel=1e-9)
-
-    def test_a_long_scan_looks_at_every_part(self) -> None:
-        mechanism = fc.Blocks(fc.Level(1, 0.5), fc.Level(1000, 0.5))
-        assert mechanism.worst_step(600_000)[0] == 599_999
-        with pytest.raises(ParameterError, match="horizon must be"):
-            mechanism.worst_step(1 << 29)
 
     def test_bounds(self) -> None:
         coarse = READABLE.error_bound(1000, 0.05)
@@ -350,6 +342,17 @@ class TestText:
         whole = {"fadecount": "mechanism", "version": 1, "kind": "blocks", "levels": levels}
         with pytest.raises(ParameterError):
             fc.Mechanism.from_json(json.dumps(whole))
+
+    def test_every_budget_comes_back_to_the_last_millionth(self) -> None:
+        chance = random.Random(14)
+        for bits in range(1, 34):
+            for _ in range(30):
+                first = chance.randrange(1 << bits - 1, 1 << bits)
+                stages = [(0, first), (1, first + 1)]
+                mechanism = fc.Blocks(fc.Level.of_stages(1, stages))
+                again = fc.Mechanism.from_json(mechanism.to_json())
+                assert isinstance(again, fc.Blocks)
+                assert list(again.levels[0].stages) == stages
 
     def test_fields_of_another_kind_are_refused(self) -> None:
         several: list[dict[str, Any]] = [

@@ -7,7 +7,7 @@ import random
 import numpy as np
 
 from fadecount.mechanisms import Calendar, EqualBlocks
-from fadecount.mechanisms.calendars import UNKNOWN
+from fadecount.mechanisms.figures import UNKNOWN
 from tests.mechanisms.edged_blocks import EdgedBlocks
 
 

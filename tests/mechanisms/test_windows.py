@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 
 import fadecount as fc
 from fadecount.errors import ParameterError
-from fadecount.mechanisms import Schedule
+from fadecount.mechanisms import Schedule, views_of
 from tests.mechanisms.examples import ALL, half_widths
 
 SIGMAS = 4.5
@@ -49,6 +49,13 @@ def test_many_windows_at_once_are_the_single_ones(
     found = mechanism.half_widths(starts, ends)
     singles = [mechanism.window_interval(int(a), int(b)) for a, b in zip(starts, ends, strict=True)]
     assert found.tolist() == singles
+
+
+def test_no_windows_have_no_widths() -> None:
+    none = np.zeros(0, dtype=np.int64)
+    blocks = fc.Blocks(fc.Level(1, 0.5))
+    assert fc.Gradual(0.5).half_widths(none, none).tolist() == []
+    assert views_of(blocks, none, none, none, calendar=blocks.calendar).half_widths(0.05).size == 0
 
 
 def renewed(mechanism: fc.Mechanism, first: int, last: int) -> int:

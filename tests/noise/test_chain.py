@@ -110,9 +110,7 @@ class TestChain:
 
     def test_keyed_noise_by_level_block_stage_and_key(self) -> None:
         def source(keys: list[str]) -> KeyedNoise:
-            return KeyedNoise.derive(
-                b"s" * 32, epoch="1", stream="visits", mechanism="{}", keys=keys
-            )
+            return KeyedNoise(b"s" * 32, epoch="1", stream="visits", mechanism="{}", keys=keys)
 
         chain = Chain(2, SCALES)
         both = chain.many(source(["a", "b"]), range(5, 9), 2)
@@ -187,9 +185,7 @@ class TestRatchet:
                 Ratchet(law, width, bytes(length))
 
     def test_named_noises_come_again(self) -> None:
-        source = KeyedNoise.derive(
-            b"s" * 32, epoch="1", stream="visits", mechanism="{}", keys=["a", "b"]
-        )
+        source = KeyedNoise(b"s" * 32, epoch="1", stream="visits", mechanism="{}", keys=["a", "b"])
         named = Named(source, DiscreteLaplace(3.0), 0, 5, 2)
         total = named.total(4)
         assert np.array_equal(total, sum(rows_of(named, 1)[0] for _ in range(4)))

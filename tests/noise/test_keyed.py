@@ -41,7 +41,7 @@ def _noise(
     stream: str = "s",
     mechanism: str = "m",
 ) -> KeyedNoise:
-    return KeyedNoise.derive(secret, epoch=epoch, stream=stream, mechanism=mechanism, keys=keys)
+    return KeyedNoise(secret, epoch=epoch, stream=stream, mechanism=mechanism, keys=keys)
 
 
 def _column(
@@ -137,7 +137,7 @@ def test_values_stay_what_they_were(
 ) -> None:
     """Digests of draws by the first implementation, in pieces of any size."""
     names = [f"k{at}" for at in range(keys)]
-    noise = KeyedNoise.derive(b"s" * 32, epoch="e", stream="s", mechanism="m", keys=names)
+    noise = KeyedNoise(b"s" * 32, epoch="e", stream="s", mechanism="m", keys=names)
     drawn = noise.many(law, 0, range(rounds), range(1, nodes + 1), keys)
     assert hashlib.sha256(drawn.astype("<i8").tobytes()).hexdigest().startswith(digest)
 

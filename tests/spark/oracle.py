@@ -76,7 +76,7 @@ def expected_frame(
     levels = Description(name="s", mechanism=mechanism, ticks=ticks).levels
     first = ticks.at(identity["start"])
     calendar = BlockCalendar.new(mechanism, ticks, first).reaching(steps)
-    noise = KeyedNoise.derive(
+    noise = KeyedNoise(
         SECRET.encode(),
         epoch=commit["epoch"],
         stream=identity["name"],

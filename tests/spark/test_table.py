@@ -255,7 +255,7 @@ def test_keys_appear_as_in_the_local_library(spark: Any, tmp_path: Path) -> None
     )
     for day, persons in enumerate(brought):
         counts = dict(+persons)
-        noise = KeyedNoise.derive(
+        noise = KeyedNoise(
             SECRET.encode(),
             epoch=identity["epoch"],
             stream="counts",

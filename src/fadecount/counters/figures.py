@@ -33,7 +33,7 @@ from numpy.typing import NDArray
 
 from fadecount.counters.inputs import running_sums
 from fadecount.mechanisms import ANNOUNCED, Blocks, scale_of
-from fadecount.mechanisms.calendars import Calendar
+from fadecount.mechanisms.figures import Calendar
 from fadecount.noise import (
     Ahead,
     Chain,

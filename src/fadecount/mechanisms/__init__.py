@@ -4,10 +4,16 @@ from fadecount.checks import LONGEST
 from fadecount.mechanisms.base import Mechanism
 from fadecount.mechanisms.binary_tree import Binary, Refresh
 from fadecount.mechanisms.blocks import Blocks, Level, Stage
-from fadecount.mechanisms.calendars import Calendar, EqualBlocks
 from fadecount.mechanisms.comparison import crossing_age, minimum_error
 from fadecount.mechanisms.discovery import Discovery
-from fadecount.mechanisms.figures import ANNOUNCED, Figure, Figures, ListedFigures
+from fadecount.mechanisms.figures import (
+    ANNOUNCED,
+    Calendar,
+    EqualBlocks,
+    Figure,
+    Figures,
+    ListedFigures,
+)
 from fadecount.mechanisms.gaussian import Gaussian
 from fadecount.mechanisms.intervals import Intervals, IntervalSchedule
 from fadecount.mechanisms.level_budgets import Designed, Gradual, Linear

@@ -56,7 +56,7 @@ from fadecount.mechanisms.base import (
     require_step,
     require_window,
 )
-from fadecount.mechanisms.calendars import EqualBlocks
+from fadecount.mechanisms.figures import EqualBlocks
 from fadecount.mechanisms.noise_law import chernoff, quantile, scale_of, variance_of
 from fadecount.mechanisms.schedule import Schedule
 from fadecount.mechanisms.views import View, views_of
@@ -339,20 +339,6 @@ class Blocks(ExactMechanism):
             for stage, weight in zip(level.stages, weights, strict=True)
         )
 
-    def worst_step(self, horizon: int) -> tuple[int, float]:
-        """The step up to the horizon whose live total has the largest variance, and that variance.
-        Costs about a microsecond per step."""
-        remedy = "every step is looked at; max_error_bound covers longer horizons"
-        last = require_integer("horizon", horizon, minimum=1, maximum=1 << 28, remedy=remedy)
-        best, largest = 1, -1.0
-        for start in range(1, last + 1, _SCAN):
-            steps = np.arange(start, min(start + _SCAN, last + 1), dtype=np.int64)
-            variances = np.asarray(self.variance(steps))
-            at = int(np.argmax(variances))
-            if variances[at] > largest:
-                best, largest = int(steps[at]), float(variances[at])
-        return best, largest
-
     # Views
     # --------------------------------------------------------------------------------------------
     def view(
@@ -437,9 +423,6 @@ def _shift_back(levels: Sequence[Level], end: int, now: int) -> int:
     *smaller, level = levels
     back = level.stages[0].millionths
     return back + (_shift_back(smaller, end, now) if smaller and end - level.length < now else 0)
-
-
-_SCAN = 1 << 18
 
 
 def stages_of(values: Iterable[tuple[str, Any, Any]]) -> tuple[Stage, ...]:

@@ -25,7 +25,7 @@ from __future__ import annotations
 
 import math
 from collections import Counter
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from fractions import Fraction
 from typing import Any
 
@@ -115,6 +115,19 @@ def quantiles(noises: Sequence[Weighted], beta: float) -> list[float]:
         _known.update(((law, beta), bound) for law, bound in computed.items())
         bounds |= computed
     return [bounds[law] for law in laws]  # type: ignore[misc]
+
+
+def quantiles_of_rows(
+    rows: NDArray[np.int64], noise_of: Callable[[int], Weighted], beta: float
+) -> Numbers:
+    """:func:`quantile` of the noise of each row, which depends on its numbers alone: equal rows are
+    computed once."""
+    together, size = rows.tobytes(), rows.shape[1] * rows.itemsize
+    names = [together[start : start + size] for start in range(0, len(together), size)]
+    rows_of = dict(zip(names, range(len(names)), strict=True))
+    computed = quantiles([noise_of(row) for row in rows_of.values()], beta)
+    bounds = dict(zip(rows_of, computed, strict=True))
+    return np.array([*map(bounds.__getitem__, names)], dtype=np.float64)
 
 
 def _merged(noise: Weighted) -> Law:

@@ -28,7 +28,7 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from fadecount.checks import LONGEST
-from fadecount.mechanisms.noise_law import quantiles, tail_bound, variance_of
+from fadecount.mechanisms.noise_law import Weighted, quantiles_of_rows, tail_bound, variance_of
 
 Steps = NDArray[np.int64]
 
@@ -113,23 +113,17 @@ class Schedule:
     def half_widths(self, firsts: Steps, lasts: Steps, beta: float, copies: ArrayLike = 1) -> Steps:
         """How far the differences of the outputs of two steps are from the true ones at most,
         except with probability ``beta``; with a second axis, the sums over it of differences with
-        their own noise, each so many times. There are few laws, so that each is computed once."""
+        their own noise, each so many times."""
         budgets, counts = self.renewed(firsts, lasts)
         sums = counts * np.asarray(np.atleast_1d(copies), dtype=np.int64)[..., np.newaxis]
         if sums.ndim == 3:
             sums = sums.sum(axis=1)
-        names = np.zeros(len(sums), dtype=np.int64)
-        for column in sums.T:  # equal rows get equal numbers
-            base = int(column.max(initial=0)) + 1
-            if int(names.max(initial=0)) * base >= 1 << 62:
-                names = np.unique(names, return_inverse=True)[1]
-            names = names * base + column
-        _, places, inverse = np.unique(names, return_index=True, return_inverse=True)
-        laws = [
-            tuple(zip((Fraction(1),) * len(row), budgets.tolist(), row, strict=True))
-            for row in sums[places].tolist()
-        ]
-        return np.array(quantiles(laws, beta), dtype=np.float64)[inverse].astype(np.int64)
+
+        def noise_of(row: int) -> Weighted:
+            each = zip(budgets.tolist(), sums[row].tolist(), strict=True)
+            return tuple((Fraction(1), budget, count) for budget, count in each)
+
+        return quantiles_of_rows(sums, noise_of, beta).astype(np.int64)
 
 
 def _places(shown: Any, round_length: int | None) -> tuple[Steps, Steps]:

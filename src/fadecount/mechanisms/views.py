@@ -34,9 +34,15 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from fadecount.errors import bad_parameter
-from fadecount.mechanisms.calendars import UNKNOWN, Calendar
-from fadecount.mechanisms.figures import ANNOUNCED, Figure, Figures, ListedFigures
-from fadecount.mechanisms.noise_law import Weighted, quantiles, variance_of
+from fadecount.mechanisms.figures import (
+    ANNOUNCED,
+    UNKNOWN,
+    Calendar,
+    Figure,
+    Figures,
+    ListedFigures,
+)
+from fadecount.mechanisms.noise_law import Weighted, quantiles_of_rows, variance_of
 
 if TYPE_CHECKING:
     from fadecount.mechanisms.blocks import Blocks
@@ -439,17 +445,14 @@ def bounds_of_sums(parts: Sequence[tuple[Views, int]], beta: float) -> NDArray[n
     with probability ``beta``, for each window.
 
     Keys with the same views are one part, with their number; their figures are added before shares
-    are rounded. Windows with the same noise are computed once.
+    are rounded.
     """
     rows = np.concatenate([each for views, _ in parts for each in views.noise[1:]], axis=1)
-    names = [row.tobytes() for row in rows]
-    first = {name: window for window, name in enumerate(names)}
-    laws = [
-        tuple(term for views, copies in parts for term in views.noise_of(window, copies))
-        for window in first.values()
-    ]
-    bounds = dict(zip(first, quantiles(laws, beta), strict=True))
-    return np.array([bounds[name] for name in names])
+
+    def law_of(window: int) -> Weighted:
+        return tuple(term for views, copies in parts for term in views.noise_of(window, copies))
+
+    return quantiles_of_rows(rows, law_of, beta)
 
 
 def half_widths_around(

@@ -21,10 +21,10 @@ Given the cell, an accepted ``z`` has a probability proportional to ``a(z)``, th
 the cell has the probability ``T_(i+1) - T_i``. So ``z`` has the stated law, if every decision is
 that of real arithmetic. It is:
 
-*Cells.* ``2**64 T_i`` is computed in float64, from ``erfc``. Assume that it is good to 4 ulp
+*Cells.* ``2**64 T_i`` is computed in float64, from ``erfc``. Assume that it is good to 16 ulp
 (tests/noise/test_gaussian.py compares the boundaries with an independent library). Three roundings
 move its argument, and so ``T_i`` by at most ``2**-52``; the function itself is off by at most
-``2**-51``, and the product by no more. So the error is below ``2**14`` words. A word at least
+``2**-49``, and the product by no more. So the error is below ``2**16`` words. A word at least
 ``2**20`` away from every listed boundary therefore determines the cell. Any other word takes
 further words, and the cell is found by decimal arithmetic of growing precision
 (``_settled_cell``). A table says for each of the 2**16 possible first bits whether they determine
@@ -64,7 +64,7 @@ _CHUNK = 1 << 15
 _FARTHEST = 9.0
 """How many deviations from 0 the boundaries of cells are listed; cells beyond are settled."""
 _DOUBT = np.uint64(1 << 20)
-"""Words so near to a listed boundary are settled: 64 times the error of the list."""
+"""Words so near to a listed boundary are settled: 16 times the error of the list."""
 _LITTLE = sys.byteorder == "little"
 _FIRST, _SECOND = (3, 2) if _LITTLE else (0, 1)
 Integers = NDArray[np.int64]

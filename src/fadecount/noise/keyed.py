@@ -4,10 +4,11 @@ and after every crash.
 A job that is executed again must publish the same values again. So the word behind a noise variable
 is taken from AES-256 in counter mode at a place that its name determines:
 
-    stream key     K  = HKDF-SHA256(secret, salt = epoch, info = "fadecount keyed noise 1", stream,
-    mechanism) key's tag      T  = first 128 bits of HMAC-SHA256(K, "key", name of the key) level's
-    key    A  = HMAC-SHA256(K, "level", level, round, scale) n-th word         = first 64 bits of
-    AES-256(A, T xor (node, n))
+    stream key   K = HKDF-SHA256(secret, salt = epoch,
+                     info = "fadecount keyed noise 1", stream, mechanism)
+    key's tag    T = first 128 bits of HMAC-SHA256(K, "key", name of the key)
+    level's key  A = HMAC-SHA256(K, "level", level, round, scale)
+    n-th word      = first 64 bits of AES-256(A, T xor (node, n))
 
 ``n`` is 0 for the word itself, and 1, 2, ... for the further words of the few draws that need them.
 All texts carry their lengths, so that no two different lists of names give the same bytes.
@@ -63,17 +64,27 @@ class KeyedNoise:
 
     __slots__ = ("_stream_key", "tags")
 
-    def __init__(self, stream_key: bytes, tags: NDArray[np.uint64]) -> None:
-        self._stream_key = stream_key
-        self.tags = tags
-
-    @classmethod
-    def derive(
-        cls, secret: bytes, *, epoch: str, stream: str, mechanism: str, keys: Sequence[str]
-    ) -> KeyedNoise:
-        """The noise of a list of keys, in this order; ``mechanism`` is its JSON."""
-        stream_key = derive_stream_key(secret, epoch=epoch, stream=stream, mechanism=mechanism)
-        return cls(stream_key, tags_of(stream_key, keys))
+    def __init__(
+        self, secret: bytes, *, epoch: str, stream: str, mechanism: str, keys: Sequence[str]
+    ) -> None:
+        """The noise of a list of keys, in this order; ``mechanism`` is its JSON. A secret that is
+        too short is refused; the message shows its length, never the secret."""
+        if len(secret) < SHORTEST_SECRET:
+            raise ParameterError(
+                f"secret must have at least {SHORTEST_SECRET} bytes, got {len(secret)}; make one"
+                " with: openssl rand -hex 32"
+            )
+        info = _joined(_PURPOSE, stream.encode(), mechanism.encode())
+        derivation = HKDF(algorithm=SHA256(), length=32, salt=_joined(epoch.encode()), info=info)
+        self._stream_key = derivation.derive(secret)
+        begun = hmac.new(self._stream_key, _joined(b"key"), hashlib.sha256)
+        tags = bytearray()
+        for name in keys:
+            each = begun.copy()
+            each.update(_joined(name.encode("utf-8", "surrogatepass")))
+            tags += each.digest()[:16]
+        self.tags = np.frombuffer(bytes(tags), dtype="<u8").reshape(-1, 2)
+        """The 128-bit tag of each key, as two halves."""
 
     def __repr__(self) -> str:
         return f"KeyedNoise({len(self.tags)} keys)"
@@ -122,35 +133,6 @@ def _by_table(law: DiscreteLaplace, words: NDArray[np.uint64]) -> NDArray[np.int
         prefixes = some >> np.uint64(48) & np.uint64(0xFFFE) | some & np.uint64(1)
         draws[start : start + _BLOCKS] = table.take(prefixes.view(np.int64), mode="clip")
     return draws
-
-
-def derive_stream_key(secret: bytes, *, epoch: str, stream: str, mechanism: str) -> bytes:
-    """The 256-bit key of one stream of one epoch under one mechanism."""
-    require_secret(secret)
-    info = _joined(_PURPOSE, stream.encode(), mechanism.encode())
-    return HKDF(algorithm=SHA256(), length=32, salt=_joined(epoch.encode()), info=info).derive(
-        secret
-    )
-
-
-def require_secret(secret: bytes) -> None:
-    """Refuse a secret that is too short; the message shows its length, never the secret."""
-    if len(secret) < SHORTEST_SECRET:
-        remedy = "make one with: openssl rand -hex 32"
-        raise ParameterError(
-            f"secret must have at least {SHORTEST_SECRET} bytes, got {len(secret)}; {remedy}"
-        )
-
-
-def tags_of(stream_key: bytes, keys: Sequence[str]) -> NDArray[np.uint64]:
-    """The 128-bit tag of each key, as two 64-bit halves."""
-    start = hmac.new(stream_key, _joined(b"key"), hashlib.sha256)
-    tags = bytearray()
-    for name in keys:
-        each = start.copy()
-        each.update(_joined(name.encode("utf-8", "surrogatepass")))
-        tags += each.digest()[:16]
-    return np.frombuffer(bytes(tags), dtype="<u8").reshape(-1, 2)
 
 
 @lru_cache(maxsize=256)

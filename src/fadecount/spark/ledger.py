@@ -122,7 +122,7 @@ class Stream:
                 " make one with: openssl rand -hex 32"
             ) from None
         about = {"stream": self.name, "mechanism": self.blocks.to_json()}
-        return KeyedNoise.derive(secret, epoch=epoch, keys=keys, **about)
+        return KeyedNoise(secret, epoch=epoch, keys=keys, **about)
 
     def proof(self) -> str:
         """A value that differs between secrets and does not reveal them. It shows whether all
