@@ -839,7 +839,7 @@ MUTANTS = (
         "service/writer.py",
         "times * event.count",
         "event.count",
-        ("tests/service/test_client.py", "tests/service/test_counting.py"),
+        ("tests/service/test_leader.py",),
     ),
     Mutant(
         "a repeated request on the same connection",

@@ -103,6 +103,13 @@ def test_while_a_stream_catches_up_events_are_to_be_sent_again(
     assert released(leader) == [0, 0, 0, 0, 0, 1]
 
 
+def test_equal_events_of_a_batch_all_count(leader: Leader, clock: StillClock) -> None:
+    assert accept(leader, "doors", [(SentEvents({Event("a", 3): 2, Event("a"): 1}), None)], START)
+    clock.moment += 60
+    leader.close_due(clock.moment)
+    assert released(leader) == [7]
+
+
 def test_a_wrong_batch_is_refused_by_itself_and_before_the_others_are_written(
     leader: Leader, clock: StillClock
 ) -> None:

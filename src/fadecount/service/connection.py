@@ -115,6 +115,7 @@ class Connection(asyncio.Protocol):
         self._parser = httptools.HttpRequestParser(self)
         # what follows a message that ends the connection is no reason not to answer it
         self._parser.set_dangerous_leniencies(lenient_data_after_close=True)
+        self._deadline = math.inf
         self._alarm: asyncio.TimerHandle | None = None
         self._watching: asyncio.TimerHandle | None = None
         self._writable = asyncio.Event()
@@ -271,8 +272,7 @@ class Connection(asyncio.Protocol):
                 self._send(too_large(self._most))
 
     def on_message_complete(self) -> None:
-        self._in_message = False
-        self._disarm()
+        self._in_message, self._deadline = False, math.inf
         if not self._is_answered:
             self._request.body = bytes(self._body)
             self._send(None)
@@ -359,18 +359,22 @@ class Connection(asyncio.Protocol):
     # Time.
 
     def _arm(self, seconds: float) -> None:
-        """Set the deadline, instead of the one before."""
-        self._disarm()
-        self._alarm = self._loop.call_later(seconds, self._give_up)
-
-    def _disarm(self) -> None:
-        if self._alarm is not None:
-            self._alarm.cancel()
+        """Set the deadline. The alarm is set only if it would come too late: most deadlines are
+        kept, and a timer for each would cost more than its request."""
+        self._deadline = self._loop.time() + seconds
+        if self._alarm is None or self._alarm.when() > self._deadline:
+            if self._alarm is not None:
+                self._alarm.cancel()
+            self._alarm = self._loop.call_at(self._deadline, self._give_up)
 
     def _give_up(self) -> None:
-        """The deadline has passed: send the reason, if the request can still be answered; then
+        """If the deadline has passed, send the reason, if the request can still be answered; then
         close."""
-        if self._in_message and not self._in_head and not self.transport.is_closing():
+        self._alarm = None
+        if self._deadline > self._loop.time():
+            if self._deadline < math.inf:
+                self._alarm = self._loop.call_at(self._deadline, self._give_up)
+        elif self._in_message and not self._in_head and not self.transport.is_closing():
             self._refuse(Problem(408, "too_slow", "the request took too long; send it again"))
         else:
             self.transport.abort()
