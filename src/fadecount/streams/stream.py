@@ -177,7 +177,7 @@ class Stream(Intake):
                 " times"
             )
         if hidden is not None:
-            hidden = self._sampled(self.description.block_of(first_tick), hidden)
+            hidden = self._sampled(self.description.block_of(begin), hidden)
         size = max(1, CELLS // max(1, width)) if persons is None else end - begin
         while begin < end:
             rows = _rows_from(inputs, first_tick, begin, (min(size, end - begin), width))
