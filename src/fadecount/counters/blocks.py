@@ -404,7 +404,8 @@ class BlockCounter(Counter):
         self._total, self._open = self._listed(np.stack([parts.total, next(rows)]))
         noises = after // self._levels[0].length - now // self._levels[0].length
         self._noises = self._listed(array(noises))[::-1]
-        self._ahead = [self._listed(row[np.newaxis])[0] for row in parts.ahead][::-1]
+        jumps = np.array(parts.ahead, dtype=np.int64).reshape(-1, self._width)
+        self._ahead = self._listed(jumps)[::-1]
         for queue, key, count in self._queues(now):
             queue[key] = array(count)
         self._late = deque(self._listed(self._figures[0, 0]))

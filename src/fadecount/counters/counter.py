@@ -304,8 +304,8 @@ class Counter:
             raise damaged()
         if any(len(row) != self._width for row in (*parts.delayed, *parts.tails, *parts.ahead)):
             raise damaged()
-        own = [self._listed(row[np.newaxis])[0] for row in (*parts.delayed, *parts.ahead)]
-        self._total = self._listed(parts.total[np.newaxis])[0]
+        rows = np.stack([parts.total, *parts.delayed, *parts.ahead])
+        self._total, *own = self._listed(rows)
         self._delayed = deque(own[: len(parts.delayed)])
         self._ahead = own[len(parts.delayed) :][::-1]
         self._path.tails = [row.copy() for row in parts.tails]
