@@ -76,8 +76,8 @@ def show(flights: pl.DataFrame) -> Figure:
     axes: Any = figure.subplots(1, 2, sharey=True)
     print(f"{'routes':22}{'planes needed (50, 95 %)':>26}{'planes shown':>14}{'one look':>10}")
     for panel, per, slot in zip(axes, ("1d", "1mo"), (["month", "day"], ["month"]), strict=True):
-        person = fc.Person(per=per)
-        made = fc.plan(PROMISE, tick="1m", person=person, delta=DELTA, discover=per)
+        person = fc.Unit(of="person", per=per)
+        made = fc.plan(PROMISE, tick="1m", unit=person, delta=DELTA, discover=per)
         discovery, counts = made.discovery, counts_of(flights, slot)
         assert discovery is not None
         name, values = {"1d": "day", "1mo": "month"}[per], counts["planes"].to_numpy()

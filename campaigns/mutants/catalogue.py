@@ -324,7 +324,7 @@ MUTANTS = (
     ),
     Mutant(
         "one key too many of a person",
-        "streams/unit.py",
+        "mechanisms/unit.py",
         "if keys >= self.keys:",
         "if keys > self.keys:",
         ("tests/streams/test_inputs.py",),
@@ -410,7 +410,7 @@ MUTANTS = (
     ),
     Mutant(
         "a count that passes the cap taken whole",
-        "streams/unit.py",
+        "mechanisms/unit.py",
         "taken = min(events, (1 if isinstance(key, str) else self.events) - before)",
         "taken = events if before < self.events else 0",
         ("tests/streams/test_inputs.py",),
@@ -909,7 +909,7 @@ MUTANTS = (
     ),
     Mutant(
         "a plan for persons is scaled a second time",
-        "streams/unit.py",
+        "mechanisms/unit.py",
         "if planned is None:",
         "if True:",
         ("tests/cli/test_run.py",),
@@ -1210,9 +1210,9 @@ MUTANTS = (
     ),
     Mutant(
         "keys of a person are forgotten",
-        "planning/request.py",
-        "sensitivity=each, keys=self.keys)",
-        "sensitivity=each)",
+        "mechanisms/unit.py",
+        "sensitivity=self.per_key, keys=self.keys)",
+        "sensitivity=self.per_key)",
         ("tests/planning/test_design.py",),
     ),
     Mutant(
@@ -1323,15 +1323,15 @@ MUTANTS = (
     Mutant(
         "discovery: a plan forgets a person's keys",
         "planning/discovery.py",
-        "* Fraction(repr(share)) / person.keys",
+        "* Fraction(repr(share)) / unit.keys",
         "* Fraction(repr(share))",
         ("tests/planning/test_discovery.py",),
     ),
     Mutant(
         "discovery: planned for single events",
         "planning/discovery.py",
-        "if person.per != per:",
-        "if person.per is not None and person.per != per:",
+        "if unit.per != per:",
+        "if unit.of == 'person' and unit.per != per:",
         ("tests/planning/test_discovery.py",),
     ),
     Mutant(
@@ -1379,7 +1379,7 @@ MUTANTS = (
     ),
     Mutant(
         "hidden keys: events instead of persons",
-        "streams/unit.py",
+        "mechanisms/unit.py",
         "(1 if isinstance(key, str) else self.events)",
         "(self.events)",
         HIDDEN_KEYS,

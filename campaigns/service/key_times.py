@@ -32,7 +32,8 @@ from scipy.stats import wilcoxon
 from tests.service.process import ServeProcess
 
 import fadecount as fc
-from fadecount.streams import Batch, Description, FileFence, SQLiteStore, Ticks, Unit
+from fadecount.mechanisms import Unit
+from fadecount.streams import Batch, Description, FileFence, SQLiteStore, Ticks
 from fadecount.streams.discovery import HiddenKeys
 
 FALSE_ALARM = 1e-4

@@ -40,10 +40,11 @@ if TYPE_CHECKING:
         Linear,
         Mechanism,
         Refresh,
+        Unit,
         crossing_age,
         minimum_error,
     )
-    from fadecount.planning import Person, Plan, design, plan
+    from fadecount.planning import Plan, design, plan
     from fadecount.runs import count
     from fadecount.service.client import Client
 
@@ -62,9 +63,9 @@ __all__ = [
     "Level",
     "Linear",
     "Mechanism",
-    "Person",
     "Plan",
     "Refresh",
+    "Unit",
     "count",
     "crossing_age",
     "design",
@@ -76,7 +77,6 @@ __all__ = [
 _HOMES = {
     "Client": "service.client",
     "Counter": "counters",
-    "Person": "planning",
     "Plan": "planning",
     "count": "runs",
     "design": "planning",

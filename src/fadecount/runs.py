@@ -30,7 +30,7 @@ from numpy.typing import NDArray
 from fadecount.counters.inputs import add_up
 from fadecount.durations import UNITS
 from fadecount.errors import ClockError, InputError, ParameterError, bad_parameter
-from fadecount.mechanisms import Discovery, Mechanism, PlannedUnit
+from fadecount.mechanisms import Discovery, Mechanism, Unit
 from fadecount.noise import unpredictable
 from fadecount.rounding import shown_loss
 from fadecount.sources import (
@@ -79,7 +79,7 @@ def run(
     until: datetime | None = None,
     follow: bool = False,
     finish: bool = False,
-    planned: PlannedUnit | None = None,
+    planned: Unit | None = None,
     group: Group | None = None,
     discovery: Discovery | HiddenKeys | None = None,
     gate: Gate | None = None,

@@ -13,8 +13,9 @@ import pytest
 from numpy.typing import NDArray
 
 import fadecount as fc
+from fadecount.mechanisms import Unit
 from fadecount.service.settings import open_store
-from fadecount.streams import Description, Group, Ticks, Unit
+from fadecount.streams import Description, Group, Ticks
 from tests.browser.fonts import font_configuration
 from tests.service.harness import Harness, StillClock
 

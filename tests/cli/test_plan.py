@@ -180,7 +180,7 @@ def test_every_option_of_a_plan_can_be_run(
         ),
         (
             ["--tick", "1m", "--loss", "1d=1", "--per-person", "1", "--keys-per-person", "0"],
-            "keys must be an integer from 1",
+            "keys of the unit must be an integer from 1",
         ),
         (["--tick", "1m", "--loss", "1d=1", "--option", "9"], "--option must be from 1 to"),
     ],

@@ -13,12 +13,11 @@ import pytest
 
 from fadecount.cli.main import main
 from fadecount.errors import ParameterError
-from fadecount.mechanisms import planned_unit, read_mechanism
+from fadecount.mechanisms import Unit, planned_unit, read_mechanism
 from fadecount.mechanisms.plan_file import read_planned_unit
 from fadecount.service.parsing import NewStream
 from fadecount.service.write_routes import _description
 from fadecount.sources import SourceOptions
-from fadecount.streams.unit import Unit
 
 pytest.importorskip("pyspark")
 from fadecount.spark import Stream

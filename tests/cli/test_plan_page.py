@@ -57,7 +57,7 @@ def test_a_plan_is_the_library_s(server: PlanServer) -> None:
 def test_a_person_and_a_delta() -> None:
     answer = answer_to(f"{QUICK}&person=1/1mo&delta=1e-9")
     assert "gaussian" in [each["name"] for each in answer["options"]]
-    person = json.loads(answer["file"])["plan"]["request"]["person"]
+    person = json.loads(answer["file"])["plan"]["request"]["unit"]
     assert (person["events"], person["per"]) == (1, "1mo")
 
 

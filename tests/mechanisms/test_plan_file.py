@@ -92,16 +92,16 @@ def test_a_file_that_cannot_be_read(tmp_path: Path) -> None:
 def test_what_a_plan_assumes_of_persons(tmp_path: Path) -> None:
     path = tmp_path / "plan.json"
     text = fc.Gradual(epsilon=0.1).to_json()
-    for person, found in (
-        ({"events": 1}, None),
-        ({"events": 1, "amount": 5}, ("event", 1, 1, 5)),
-        ({"events": 4, "per": "1d"}, ("1d", 4, 1, 1)),
-        ({"events": 3, "keys": 4, "amount": 2, "per": "tick"}, ("tick", 3, 4, 2)),
+    for unit, expected in (
+        ({"of": "event"}, None),
+        ({"amount": 5}, fc.Unit(amount=5)),
+        ({"of": "person", "per": "1d"}, fc.Unit(of="person", per="1d")),
+        ({"of": "person", "keys": 4}, fc.Unit(of="person", keys=4)),
         ([], None),
         ("nonsense", None),
     ):
-        path.write_text(json.dumps({**json.loads(text), "plan": {"request": {"person": person}}}))
-        assert read_planned_unit(str(path)) == found
+        path.write_text(json.dumps({**json.loads(text), "plan": {"request": {"unit": unit}}}))
+        assert read_planned_unit(str(path)) == expected
     for other in (text, "{", "[1]"):
         path.write_text(other)
         assert read_planned_unit(str(path)) is None

@@ -13,8 +13,7 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field, replace
 from itertools import pairwise, zip_longest
 
-from fadecount.streams import Unit
-from fadecount.streams.unit import ONE_EVENT
+from fadecount.mechanisms import ONE_EVENT, Unit
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -18,9 +18,10 @@ from unittest.mock import patch
 import numpy as np
 
 import fadecount as fc
+from fadecount.mechanisms import Unit
 from fadecount.runs import run
 from fadecount.sources import Gate, SourceOptions, files
-from fadecount.streams import Batch, Description, Store, Ticks, Unit
+from fadecount.streams import Batch, Description, Store, Ticks
 from fadecount.streams.discovery import HiddenKeys
 from tests.neighbours.days import EXACT, FIRST, HOUR, Row, csv_of, moment
 from tests.streams.backends import BriefStore

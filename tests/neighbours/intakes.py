@@ -8,8 +8,7 @@ from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
 
-from fadecount.streams import Unit
-from fadecount.streams.unit import ONE_EVENT
+from fadecount.mechanisms import ONE_EVENT, Unit
 from tests.neighbours import days, files, hidden, library, live, messy, service, website
 from tests.neighbours.harness import Published, differs, violations
 from tests.neighbours.scenes import pair

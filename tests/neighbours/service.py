@@ -19,7 +19,7 @@ from pathlib import Path
 from typing import Any
 
 import fadecount as fc
-from fadecount.streams import Unit
+from fadecount.mechanisms import Unit
 from tests.neighbours.harness import Published
 from tests.service.harness import Harness, StillClock, wait_for
 

@@ -10,8 +10,9 @@ import pytest
 
 import fadecount as fc
 from fadecount.errors import ParameterError
+from fadecount.mechanisms import Unit
 from fadecount.runs import run
-from fadecount.streams import Description, SQLiteStore, Ticks, Unit
+from fadecount.streams import Description, SQLiteStore, Ticks
 from fadecount.streams.inputs import OF_THE_STREAM
 from fadecount.streams.loss import StreamLoss
 from tests.mechanisms.block_oracles import program_loss, random_design

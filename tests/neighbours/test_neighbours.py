@@ -10,7 +10,7 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from fadecount.streams import Unit
+from fadecount.mechanisms import Unit
 from tests.neighbours import live
 from tests.neighbours.harness import Published, Row, Scene, violations
 from tests.neighbours.intakes import INTAKES

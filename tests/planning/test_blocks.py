@@ -25,7 +25,7 @@ from fadecount.planning.blocks import (
 )
 from fadecount.planning.budgets import best_budgets
 from fadecount.planning.chains import Graph, Search, Step
-from fadecount.planning.request import Person, read_request
+from fadecount.planning.request import read_request
 from fadecount.streams import Ticks
 from fadecount.streams.calendar import block_lengths
 from tests.planning.block_oracles import least_error, scipy_error, small_case, weighted_error
@@ -49,9 +49,10 @@ def planned(
     targets: Mapping[int, float],
     horizon: int,
     block_request: BlockRequest,
-    person: Person | None = None,
+    unit: fc.Unit | None = None,
 ) -> fc.Blocks:
-    blocks = blocks_for(read_request(loss=targets, horizon=horizon, person=person), block_request)
+    request = read_request(loss=targets, horizon=horizon, unit=unit or fc.Unit())
+    blocks = blocks_for(request, block_request)
     assert blocks is not None
     return blocks
 
@@ -266,7 +267,7 @@ def test_no_person_loses_more_than_the_targets(seed: int) -> None:
     chance = random.Random(seed)
     targets, horizon = random_targets(chance, longest=3.0)
     events, keys = chance.randint(1, 5), chance.choice([1, 2, 7])
-    person = Person(events=events, keys=keys, per="1d")
+    person = fc.Unit(of="person", events=events, keys=keys, per="1d")
     blocks = planned(targets, horizon, default_request(horizon), person)
     for age, limit in targets.items():
         for first in {1, chance.randint(1, horizon), horizon}:

@@ -137,8 +137,8 @@ def test_no_person_loses_more_than_the_targets(seed: int) -> None:
     chance = random.Random(seed)
     targets, horizon = random_targets(chance, longest=3.0)
     events = chance.randint(1, 5)
-    person = fc.Person(events=events, per="1d")
-    design = fc.design(targets=targets, horizon=horizon, person=person)
+    person = fc.Unit(of="person", events=events, per="1d")
+    design = fc.design(targets=targets, horizon=horizon, unit=person)
     for age, limit in targets.items():
         for first in {1, chance.randint(1, horizon)}:
             assert design.loss_of([first] * events, now=first + age) <= limit
@@ -147,18 +147,20 @@ def test_no_person_loses_more_than_the_targets(seed: int) -> None:
 
 def test_keys_of_a_person_count_like_events_for_pure_losses() -> None:
     targets = {0: 0.1, 60: 0.5, 1000: 4.0}
-    several = fc.design(targets=targets, horizon=1000, person=fc.Person(events=2, keys=3, per="1d"))
-    six = fc.Person(events=6, per="1d")
-    assert several == fc.design(targets=targets, horizon=1000, person=six)
+    several = fc.design(
+        targets=targets, horizon=1000, unit=fc.Unit(of="person", events=2, keys=3, per="1d")
+    )
+    six = fc.Unit(of="person", events=6, per="1d")
+    assert several == fc.design(targets=targets, horizon=1000, unit=six)
     for age, limit in targets.items():
         assert several.composed_loss(age, sensitivity=2, keys=3).epsilon <= limit
-    with pytest.raises(ParameterError, match="per must be tick, or a length"):
-        fc.Person(events=5)  # in what time?
+    with pytest.raises(ParameterError, match="per of the unit must be tick, or a length"):
+        fc.Unit(of="person", events=5, per="time")
 
 
 def test_a_person_with_one_event_is_an_event() -> None:
     targets = {0: 0.1, 60: 0.5, 10**6: 4.0}
-    assert fc.design(targets=targets, horizon=10**6, person=fc.Person()) == fc.design(
+    assert fc.design(targets=targets, horizon=10**6, unit=fc.Unit()) == fc.design(
         targets=targets, horizon=10**6
     )
 
@@ -166,8 +168,8 @@ def test_a_person_with_one_event_is_an_event() -> None:
 def test_more_contributions_cost_more_error() -> None:
     targets = {60: 0.5, 525_600: 4.0}
     one, many = (
-        fc.design(targets=targets, horizon=525_600, person=person).mse(525_600)
-        for person in (None, fc.Person(events=24, per="1d"))
+        fc.design(targets=targets, horizon=525_600, unit=person).mse(525_600)
+        for person in (fc.Unit(), fc.Unit(of="person", events=24, per="1d"))
     )
     assert many == pytest.approx(24**2 * one, rel=2e-2)
 
@@ -196,7 +198,7 @@ def test_more_contributions_cost_more_error() -> None:
         ({"targets": {5: 1.0}, "figures": {5: 0.0}}, "weight of figures of length 5 must be"),
         ({"targets": {5: 1.0}, "horizon": 0}, "horizon must be an integer"),
         ({"targets": {5: 1.0}, "horizon": 1 << 60}, "horizon must be an integer"),
-        ({"targets": {5: 1.0}, "person": 24}, "person must be a Person"),
+        ({"targets": {5: 1.0}, "unit": 24}, "unit must be a Unit"),
     ],
 )
 def test_senseless_wishes_get_one_clear_line(wishes: dict[str, Any], words: str) -> None:
@@ -209,4 +211,4 @@ def test_senseless_wishes_get_one_clear_line(wishes: dict[str, Any], words: str)
 @pytest.mark.parametrize("wishes", [{"events": 0}, {"events": 1.5}, {"amount": 0}, {"keys": 0}])
 def test_senseless_persons_are_refused(wishes: dict[str, Any]) -> None:
     with pytest.raises(ParameterError, match="must be an integer"):
-        fc.Person(**wishes)
+        fc.Unit(of="person", **wishes)

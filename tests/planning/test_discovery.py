@@ -21,11 +21,11 @@ from fadecount.planning.request import read_request
 from tests.planning.oracles import limit_at
 
 LOSS = {"1h": 0.5, "30d": 2, "1y": 4}
-DAY = fc.Person(per="1d")
+DAY = fc.Unit(of="person", per="1d")
 
 
 def arguments(**changes: Any) -> dict[str, Any]:
-    good = {"loss": LOSS, "tick": "1m", "person": DAY, "delta": 1e-9, "discover": "1d"}
+    good = {"loss": LOSS, "tick": "1m", "unit": DAY, "delta": 1e-9, "discover": "1d"}
     return {**good, **changes}
 
 
@@ -46,9 +46,9 @@ def test_stages_use_up_the_limits_and_say_what_a_key_needs() -> None:
 def test_every_limit_is_kept(targets: dict[int, int], keys: int, share: float) -> None:
     rising = sorted(loss / 1000 for loss in targets.values())
     loss = dict(zip(sorted(targets), rising, strict=True))
-    person = fc.Person(per="1d", keys=keys)
+    person = fc.Unit(of="person", per="1d", keys=keys)
     request = read_request(
-        loss=loss, horizon=600, tick="1h", person=person, delta=1e-6, discover={"1d": share}
+        loss=loss, horizon=600, tick="1h", unit=person, delta=1e-6, discover={"1d": share}
     )
     if rising[-1] * share / keys < 0.0011:
         return
@@ -67,7 +67,7 @@ def test_every_limit_is_kept(targets: dict[int, int], keys: int, share: float) -
 
 def test_losses_of_a_plan_are_the_larger_or_the_sum() -> None:
     alone = fc.plan(
-        **arguments(person=fc.Person(per="1d", keys=2), tick="1h", loss={"1d": 1, "1y": 3})
+        **arguments(unit=fc.Unit(of="person", per="1d", keys=2), tick="1h", loss={"1d": 1, "1y": 3})
     )
     assert {option.mechanism.kind for option in alone.options} == {"blocks"}
     half = fc.plan(**arguments(discover={"1d": 0.25}, tick="1h", loss={"1d": 1, "1y": 3}))
@@ -75,7 +75,7 @@ def test_losses_of_a_plan_are_the_larger_or_the_sum() -> None:
         curve = dict(made.best.curve)
         assert curve[24] <= 1.0
         assert 3.0 >= curve[8760] >= 2.99
-        lost = made.mechanism.loss(8760) * made.request.person.keys
+        lost = made.mechanism.loss(8760) * made.request.unit.keys
         assert lost == pytest.approx(3.0 * part, abs=1e-4)
         assert made.published()[-1].loss == pytest.approx(3.0, abs=1e-4)
     assert half.discovery == fc.Discovery("1d", ((0, 0.25), (25, 0.75)), 1e-9)
@@ -84,8 +84,8 @@ def test_losses_of_a_plan_are_the_larger_or_the_sum() -> None:
 
 
 def test_the_plan_file(tmp_path: Path) -> None:
-    path, three = tmp_path / "plan.json", fc.Person(per="1d", keys=3)
-    made = fc.plan(**arguments(person=three, tick="1h"))
+    path, three = tmp_path / "plan.json", fc.Unit(of="person", per="1d", keys=3)
+    made = fc.plan(**arguments(unit=three, tick="1h"))
     save_plan(path, made)
     assert read_mechanism(str(path), tick_seconds=3600) == made.mechanism
     assert read_discovery(str(path)) == made.discovery
@@ -94,7 +94,7 @@ def test_the_plan_file(tmp_path: Path) -> None:
     save_plan(path, fc.plan(**arguments(discover=None, tick="1h")), force=True)
     assert read_discovery(str(path)) is None
     assert "appearances" not in json.loads(path.read_text())["plan"]
-    month = fc.plan(**arguments(person=fc.Person(per="1mo"), discover="1mo", tick="1h"))
+    month = fc.plan(**arguments(unit=fc.Unit(of="person", per="1mo"), discover="1mo", tick="1h"))
     save_plan(path, month, force=True)
     assert read_discovery(str(path)) == fc.Discovery("1mo", ((0, 0.5), (2, 2.0), (721, 4.0)), 1e-9)
 
@@ -112,11 +112,17 @@ def test_limits_that_are_too_small_for_a_look_are_left_out() -> None:
         ({"discover": {"1d": 0.5, "1mo": 0.5}}, "discover must be 1d or 1mo"),
         ({"discover": {"1d": 0}}, "share of discover must be between 0.001 and 1, got 0"),
         ({"discover": {"1d": 1.5}}, "share of discover must be between 0.001 and 1"),
-        ({"person": None}, "person must be limited per 1d where keys appear .* 'one event'; such"),
-        ({"person": fc.Person(per="tick")}, "person must be limited per 1d .*person's tick"),
-        ({"discover": "1mo"}, "person must be limited per 1mo .*person's day"),
-        ({"person": fc.Person(per="1d", events=4)}, "events and amount of the person must be 1"),
-        ({"person": fc.Person(per="1d", amount=4)}, "events and amount of the person must be 1"),
+        ({"unit": fc.Unit()}, "unit must be limited per 1d where keys appear .* 'one event'; such"),
+        ({"unit": fc.Unit(of="person", per="tick")}, "unit must be limited per 1d .*person's tick"),
+        ({"discover": "1mo"}, "unit must be limited per 1mo .*person's day"),
+        (
+            {"unit": fc.Unit(of="person", per="1d", events=4)},
+            "events and amount of the unit must be 1",
+        ),
+        (
+            {"unit": fc.Unit(of="person", per="1d", amount=4)},
+            "events and amount of the unit must be 1",
+        ),
         ({"delta": None}, "delta must be given where keys appear by themselves"),
         ({"loss": None, "mean_error": 9, "horizon": "1y"}, "loss must be given where keys appear"),
         ({"tick": "7m"}, "tick must be a part of a day where keys appear"),

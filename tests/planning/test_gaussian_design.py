@@ -84,8 +84,8 @@ def test_delays_and_people() -> None:
     assert found.loss(3) == 0.0
     assert found.loss(10) <= 1.0
     assert found.loss(500) <= 3.0
-    person = fc.Person(events=5, per="1d")
-    shared = fc.design(targets={500: 3.0}, horizon=500, person=person, delta=1e-6)
+    person = fc.Unit(of="person", events=5, per="1d")
+    shared = fc.design(targets={500: 3.0}, horizon=500, unit=person, delta=1e-6)
     assert shared.loss_of([1, 1, 2, 9, 100], now=501) <= 3.0
     assert isinstance(shared, fc.Gaussian)
     assert shared.mu_of([1] * 5, now=501) <= person.loss(shared, 500).amount * (1 + 1e-12)
@@ -94,8 +94,8 @@ def test_delays_and_people() -> None:
 
 def test_keys_of_a_person_count_by_their_root() -> None:
     targets = {10: 1.0, 500: 3.0}
-    person = fc.Person(events=2, keys=9, per="tick")
-    several = fc.design(targets=targets, horizon=500, person=person, delta=1e-6)
+    person = fc.Unit(of="person", events=2, keys=9, per="tick")
+    several = fc.design(targets=targets, horizon=500, unit=person, delta=1e-6)
     one = fc.design(targets=targets, horizon=500, delta=1e-6)
     assert several.mse(500) == pytest.approx(36 * one.mse(500), rel=1e-2)
     for age, limit in targets.items():
@@ -130,7 +130,9 @@ def test_plans_by_error() -> None:
     made = fc.plan(mean_error=50.0, horizon=1000, delta=DELTA)
     gaussian = next(option for option in made.options if option.mechanism.kind == "gaussian")
     assert gaussian.error == pytest.approx(50.0, rel=1e-3)
-    person = fc.plan({1000: 2.0}, horizon=1000, person=fc.Person(events=3, per="1d"), delta=DELTA)
+    person = fc.plan(
+        {1000: 2.0}, horizon=1000, unit=fc.Unit(of="person", events=3, per="1d"), delta=DELTA
+    )
     gaussian = next(option for option in person.options if option.mechanism.kind == "gaussian")
     assert dict(gaussian.curve)[1000] <= 2.0
     assert gaussian.mechanism.loss(1000) < 0.7

@@ -12,7 +12,7 @@ import pytest
 import fadecount as fc
 from fadecount.durations import parse_duration
 from fadecount.errors import ParameterError
-from fadecount.planning import Person, plan_json, save_plan
+from fadecount.planning import plan_json, save_plan
 from fadecount.streams import Description, Ticks
 from tests.planning.oracles import limit_at
 
@@ -83,7 +83,7 @@ def test_both_given_options_keep_both_and_lose_no_more_than_they_must() -> None:
 
 
 def test_a_plan_for_a_person_limits_the_sum() -> None:
-    made = fc.plan(TARGETS, horizon=YEAR, person=fc.Person(events=24, per="1d"))
+    made = fc.plan(TARGETS, horizon=YEAR, unit=fc.Unit(of="person", events=24, per="1d"))
     for option in made.options:
         assert all(loss <= limit_at(TARGETS, age) for age, loss in option.curve)
         assert option.mechanism.loss_of([1] * 24, now=YEAR + 1) <= 4.0
@@ -148,7 +148,7 @@ def test_what_blocks_publish_when_and_what_is_lost_by_then() -> None:
 
 
 def test_losses_are_those_of_the_person() -> None:
-    made = fc.plan(tick="1h", loss={"30d": 4.0}, person=Person(events=3, per="1d"))
+    made = fc.plan(tick="1h", loss={"30d": 4.0}, unit=fc.Unit(of="person", events=3, per="1d"))
     blocks = made.mechanism
     assert isinstance(blocks, fc.Blocks)
     assert all(

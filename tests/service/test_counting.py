@@ -9,9 +9,9 @@ from pathlib import Path
 import pytest
 
 import fadecount as fc
-from fadecount.planning import Person, plan_json
+from fadecount.mechanisms import Unit
+from fadecount.planning import plan_json
 from fadecount.service.client import ServiceError
-from fadecount.streams import Unit
 from tests.service.faulty import LossyProxy
 from tests.service.harness import EXACT, START, Harness, StillClock, wait_for
 
@@ -143,7 +143,9 @@ def test_a_stream_without_keys(harness: Harness) -> None:
 
 
 def test_a_plan_for_persons_needs_a_unit_that_caps_them(harness: Harness) -> None:
-    planned = fc.plan({60: 0.5}, horizon=525_600, tick=60, person=Person(events=2, per="tick"))
+    planned = fc.plan(
+        {60: 0.5}, horizon=525_600, tick=60, unit=Unit(of="person", events=2, per="tick")
+    )
     chosen = next(each for each in planned.options if each.mechanism.kind == "gradual")
     plan = json.loads(plan_json(planned, chosen))
     units: tuple[dict[str, str | int] | None, ...] = (
@@ -401,7 +403,9 @@ def test_the_cap_of_a_persons_day_holds_over_ticks(harness: Harness) -> None:
         assert [row.value for row in client.total("people")] == [4, 2]
         assert client.stream("people").unit_text == "one person's day, at most 3 events"
         assert client.stream("people").unit == Unit.from_json(unit)
-    plan = fc.plan({60: 0.5}, horizon=525_600, tick=60, person=Person(events=3, per="tick"))
+    plan = fc.plan(
+        {60: 0.5}, horizon=525_600, tick=60, unit=Unit(of="person", events=3, per="tick")
+    )
     body = {"name": "x", "tick": "1m", "unit": unit, "mechanism": json.loads(plan_json(plan))}
     refused = harness.post("/v1/streams", body)
     assert (refused.status, refused.json()["code"]) == (400, "wrong_unit")

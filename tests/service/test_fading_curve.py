@@ -13,12 +13,11 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 import fadecount as fc
-from fadecount.mechanisms import Loss
+from fadecount.mechanisms import Loss, Unit
 from fadecount.mechanisms.gaussian_law import epsilon_at, mu_at
 from fadecount.service.fading_curve import FadingCurve, curve_ages
 from fadecount.streams.loss import StreamLoss
 from fadecount.streams.ticks import Ticks
-from fadecount.streams.unit import Unit
 
 
 def curve(mechanism: fc.Mechanism, sensitivity: int = 1, tick_seconds: int = 60) -> FadingCurve:

@@ -12,6 +12,7 @@ import numpy.typing as npt
 import pytest
 
 from fadecount.errors import InputError, ParameterError
+from fadecount.mechanisms import Unit
 from fadecount.sources import (
     Earlier,
     History,
@@ -22,7 +23,6 @@ from fadecount.sources import (
     first_bad_row,
     read,
 )
-from fadecount.streams import Unit
 from fadecount.streams.inputs import person_digest
 
 HOUR = 3600

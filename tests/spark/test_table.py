@@ -18,8 +18,9 @@ import pytest
 
 import fadecount as fc
 from fadecount.errors import CheckpointError, ParameterError
+from fadecount.mechanisms import Unit
 from fadecount.noise import KeyedNoise
-from fadecount.streams import Description, Ticks, Unit
+from fadecount.streams import Description, Ticks
 from fadecount.streams.discovery import HiddenKeys
 from fadecount.streams.embargo import drawn
 from tests.spark import oracle

@@ -8,8 +8,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 import fadecount as fc
+from fadecount.mechanisms import Unit
 from fadecount.noise import Law
-from fadecount.streams import Batch, Description, Store, Stream, Ticks, Unit
+from fadecount.streams import Batch, Description, Store, Stream, Ticks
 from fadecount.streams.discovery import DISCOVERED, HiddenKeys
 from fadecount.streams.published import Table
 

@@ -11,9 +11,9 @@ import pytest
 
 import fadecount as fc
 from fadecount.errors import ParameterError
+from fadecount.mechanisms import Unit
 from fadecount.runs import run
 from fadecount.sources import SourceOptions
-from fadecount.streams import Unit
 
 EXACT = fc.Blocks(*(fc.Level(length, 16384.0) for length in (1, 4, 96, 2880)))
 VIENNA = ZoneInfo("Europe/Vienna")

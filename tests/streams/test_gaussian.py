@@ -7,10 +7,10 @@ import numpy as np
 
 import fadecount as fc
 from fadecount.counters.counter import Counter
+from fadecount.mechanisms import Unit
 from fadecount.mechanisms.gaussian_law import epsilon_at
 from fadecount.streams import Ticks
 from fadecount.streams.description import Description
-from fadecount.streams.unit import Unit
 from tests.counters.test_memories import Waves
 from tests.streams.backends import Backend
 from tests.streams.test_contract import released

@@ -15,8 +15,9 @@ from scipy.stats import norm
 
 import fadecount as fc
 from fadecount.errors import ParameterError
+from fadecount.mechanisms import Unit
 from fadecount.mechanisms.gaussian_law import epsilon_at
-from fadecount.streams import Description, FileFence, Group, SQLiteStore, Ticks, Unit
+from fadecount.streams import Description, FileFence, Group, SQLiteStore, Ticks
 from fadecount.streams.loss import GroupLoss, Member, StreamLoss
 from tests.mechanisms.block_oracles import program_loss, random_design
 from tests.mechanisms.shift_program import losses_by_program

@@ -17,7 +17,8 @@ from numpy.typing import NDArray
 
 import fadecount as fc
 from fadecount.errors import ClockError, InputError, ParameterError
-from fadecount.streams import Batch, Description, Seal, Store, Stream, Ticks, Unit, inputs
+from fadecount.mechanisms import Unit
+from fadecount.streams import Batch, Description, Seal, Store, Stream, Ticks, inputs
 from fadecount.streams import stream as stream_module
 from fadecount.streams.figures import Closed
 from fadecount.streams.inputs import ReadPosition, person_digest

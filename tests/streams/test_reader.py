@@ -13,9 +13,9 @@ from numpy.typing import NDArray
 
 import fadecount as fc
 from fadecount.errors import StoreError
-from fadecount.mechanisms import Schedule
+from fadecount.mechanisms import Schedule, Unit
 from fadecount.mechanisms.noise_law import quantile
-from fadecount.streams import Description, Reader, Ticks, Unit
+from fadecount.streams import Description, Reader, Ticks
 from tests.mechanisms.examples import half_widths
 from tests.streams.backends import Backend, BriefStore, SQLiteBackend, totals_of
 from tests.streams.test_contract import MECHANISMS

@@ -10,7 +10,8 @@ import pytest
 
 import fadecount as fc
 from fadecount.errors import ParameterError, StoreError
-from fadecount.streams import Description, Ticks, Unit
+from fadecount.mechanisms import Unit
+from fadecount.streams import Description, Ticks
 from tests.streams.backends import Backend, BriefStore
 
 HOURS = Ticks(tick_seconds=3600)

@@ -24,7 +24,8 @@ from fadecount.cli._options import per_person
 from fadecount.cli.plan import published_rows, width_rows
 from fadecount.durations import parse_duration
 from fadecount.errors import FadecountError
-from fadecount.planning import Option, Person, Plan, plan, plan_json
+from fadecount.mechanisms import ONE_EVENT, Unit
+from fadecount.planning import Option, Plan, plan, plan_json
 from fadecount.rounding import shown_loss
 
 _TYPES = {
@@ -150,7 +151,7 @@ def _planned(query: tuple[tuple[str, str], ...]) -> Plan:
         {age: float(loss) for age, _, loss in limits} or None,
         tick=tick,
         horizon=given.get("horizon"),
-        person=Person(events=events, per=slot) if "person" in given else None,
+        unit=Unit(of="person", events=events, per=slot) if "person" in given else ONE_EVENT,
         delta=float(given["delta"]) if "delta" in given else None,
     )
 
@@ -161,4 +162,4 @@ def _losses(made: Plan, chosen: Option) -> list[tuple[float, float]]:
     request, mechanism = made.request, chosen.mechanism
     grid = np.rint(np.geomspace(1, request.horizon, _AGES)).astype(np.int64).tolist()
     ages, tick = sorted({*grid, *dict(request.targets)}), request.tick_seconds or 1
-    return [(age * tick, request.person.loss(mechanism, age).epsilon) for age in ages]
+    return [(age * tick, request.unit.loss(mechanism, age).epsilon) for age in ages]

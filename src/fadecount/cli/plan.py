@@ -43,8 +43,8 @@ from fadecount.errors import ParameterError, bad_parameter
 from fadecount.rounding import short_loss
 
 if TYPE_CHECKING:
-    from fadecount.planning import Option, Person, Plan, Request, Width
-    from fadecount.streams.unit import Unit
+    from fadecount.mechanisms import Unit
+    from fadecount.planning import Option, Plan, Request, Width
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
@@ -98,7 +98,7 @@ def run(arguments: argparse.Namespace) -> int:
     print("\n".join([plan_table(made, chosen), *caps]))
     if arguments.save:
         print(f"plan saved as {arguments.save}")
-        if (refused := unit_of(made.request).refused_by_spark(chosen.mechanism)) is not None:
+        if (refused := made.request.unit.refused_by_spark(chosen.mechanism)) is not None:
             print(f"not for Spark: {NOT_ON_SPARK[refused]}; run and serve take it")
     return 0
 
@@ -113,8 +113,8 @@ def _caps(arguments: argparse.Namespace, made: Plan, chosen: Option) -> Iterator
     from fadecount.planning.published import widths
     from fadecount.sources import SourceOptions, read
 
-    person = made.request.person
-    slot = person.per or "1d"
+    unit = made.request.unit
+    slot = "1d" if unit.of == "event" else unit.per
     yield f"\nof {arguments.sample}, for you only: these are exact counts"
     rows = [("events per person", "rows left out", "a day", "total")]
     about = {"tick": arguments.tick, "time": arguments.time, "person": arguments.person}
@@ -124,9 +124,9 @@ def _caps(arguments: argparse.Namespace, made: Plan, chosen: Option) -> Iterator
         with waiting("reading"):
             report = read(arguments.sample, options).report
         good, dropped = report.rows_read - report.rows_skipped, report.rows_dropped
-        exact = widths(chosen.mechanism.scaled(person.events / cap), made.request)
+        exact = widths(chosen.mechanism.scaled(unit.events / cap), made.request)
         left_out = f"{100.0 * dropped / max(1, good):.3g} %"
-        per = unit_of(made.request).slot if person.per else "day"
+        per = "day" if unit.of == "event" else unit.slot
         rows.append((f"{cap} per {per}", left_out, *_day_and_total(exact)))
         cap *= 2
     yield from aligned(rows, ">>>>")
@@ -181,22 +181,22 @@ def _plan_arguments(arguments: argparse.Namespace) -> dict[str, Any]:
         "loss": {steps_or_duration(age): loss for age, loss in limits.items()} or None,
         "mean_error": arguments.mean_error,
         "delay": steps_or_duration(arguments.delay),
-        "person": _person(arguments),
+        "unit": _unit(arguments),
         "delta": arguments.delta,
         "discover": discover,
     }
 
 
-def _person(arguments: argparse.Namespace) -> Person:
-    from fadecount.planning import Person
+def _unit(arguments: argparse.Namespace) -> Unit:
+    from fadecount.mechanisms import Unit
 
     keys, amount = arguments.keys_per_person, arguments.max_amount
     if arguments.per_person is not None:
         events, slot = per_person(arguments.per_person)
-        return Person(events=events, keys=keys, amount=amount, per=slot)
+        return Unit(of="person", events=events, keys=keys, amount=amount, per=slot)
     if keys != 1:
         raise ParameterError("--per-person must be given with --keys-per-person; such as 1/tick")
-    return Person(amount=amount)
+    return Unit(amount=amount)
 
 
 def steps_or_duration(text: str) -> int | str:
@@ -235,7 +235,7 @@ def plan_table(made: Plan, chosen: Option) -> str:
 def _request_lines(request: Request) -> Iterator[str]:
     tick = "" if request.tick_seconds is None else f", each {format_duration(request.tick_seconds)}"
     yield f"plan for {request.horizon:,} steps{tick}"
-    if (unit := unit_of(request)).sensitivity > 1 or unit.of == "person":
+    if (unit := request.unit).sensitivity > 1 or unit.of == "person":
         from_start = "" if unit.per == "tick" else f"; ages count from the {unit.slot}'s start"
         yield from textwrap.wrap(f"for {unit.text}{from_start}", WIDTH)
     if request.delta is not None and request.discover is None:
@@ -252,16 +252,14 @@ def _losses(request: Request, chosen: Option) -> Iterator[str]:
         + (f" (allowed: {_limit(allowed[age])})" if age in allowed else "")
         for age in sorted({*allowed, request.horizon})
     ]
-    yield from textwrap.wrap(
-        f"privacy loss (ε) of {unit_of(request).text}: {', '.join(parts)}", WIDTH
-    )
+    yield from textwrap.wrap(f"privacy loss (ε) of {request.unit.text}: {', '.join(parts)}", WIDTH)
 
 
 def _published(made: Plan, chosen: Option) -> Iterator[str]:
     heads = ("figures per", "status", "published after its end", "lost (ε)", "95 %")
     yield from aligned([heads, *published_rows(made, chosen)], "<<<>>")
     yield from textwrap.wrap(
-        f"lost: about {unit_of(made.request).text}, at most, by everything that is published"
+        f"lost: about {made.request.unit.text}, at most, by everything that is published"
         " up to that age; 95 %: the true count is that close with at least 95 %",
         WIDTH,
     )
@@ -341,17 +339,6 @@ def _options(made: Plan, chosen: Option) -> Iterator[str]:
         " lost: ε by the horizon",
         WIDTH,
     )
-
-
-def unit_of(request: Request) -> Unit:
-    """Return the unit of a stream that runs the plan."""
-    from fadecount.streams.unit import Unit
-
-    person = request.person
-    if person.per is None:
-        return Unit(amount=person.amount)
-    caps = {"events": person.events, "keys": person.keys, "amount": person.amount}
-    return Unit(of="person", per=person.per, **caps)
 
 
 def _limit(loss: float) -> str:

@@ -21,7 +21,6 @@ from fadecount.mechanisms.loss import Loss
 from fadecount.mechanisms.memories import Memories
 from fadecount.mechanisms.noise_law import scale_of
 from fadecount.mechanisms.plan_file import (
-    PlannedUnit,
     planned_unit,
     read_discovery,
     read_mechanism,
@@ -29,12 +28,14 @@ from fadecount.mechanisms.plan_file import (
     require_planned_tick,
 )
 from fadecount.mechanisms.schedule import CARRY, Schedule
+from fadecount.mechanisms.unit import ONE_EVENT, Unit
 from fadecount.mechanisms.views import View, Views, views_of
 
 __all__ = [
     "ANNOUNCED",
     "CARRY",
     "LONGEST",
+    "ONE_EVENT",
     "Binary",
     "Blocks",
     "Calendar",
@@ -53,10 +54,10 @@ __all__ = [
     "Loss",
     "Mechanism",
     "Memories",
-    "PlannedUnit",
     "Refresh",
     "Schedule",
     "Stage",
+    "Unit",
     "View",
     "Views",
     "crossing_age",

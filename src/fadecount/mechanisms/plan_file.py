@@ -5,12 +5,12 @@ from __future__ import annotations
 
 import json
 from pathlib import Path
-from typing import NamedTuple
 
 from fadecount.durations import format_duration
 from fadecount.errors import ParameterError
 from fadecount.mechanisms.base import Mechanism
 from fadecount.mechanisms.discovery import Discovery
+from fadecount.mechanisms.unit import ONE_EVENT, Unit
 
 
 def read_mechanism(path: str, *, tick_seconds: float | None = None) -> Mechanism:
@@ -45,17 +45,7 @@ def read_discovery(path: str) -> Discovery | None:
     return None if discovery is None else Discovery.from_json(json.dumps(discovery))
 
 
-class PlannedUnit(NamedTuple):
-    """Whom a plan protects, with the caps that it counts on: ``event``, or a person within a
-    ``tick`` or a slot (``1d``)."""
-
-    per: str
-    events: int = 1
-    keys: int = 1
-    amount: int = 1
-
-
-def read_planned_unit(path: str) -> PlannedUnit | None:
+def read_planned_unit(path: str) -> Unit | None:
     """What :func:`planned_unit` finds in a plan file; None if the file holds no JSON."""
     try:
         return planned_unit(json.loads(_read(path)))
@@ -63,16 +53,14 @@ def read_planned_unit(path: str) -> PlannedUnit | None:
         return None
 
 
-def planned_unit(plan: object) -> PlannedUnit | None:
+def planned_unit(plan: object) -> Unit | None:
     """Whom a plan's JSON protects; None if that is one event that counts 1, and its losses are for
     any unit."""
     try:
-        person = plan["plan"]["request"]["person"]  # type: ignore[index] # what is no such object is a KeyError or TypeError
-        caps = [int(person.get(name, 1)) for name in ("events", "keys", "amount")]
-        unit = PlannedUnit(person.get("per") or "event", *caps)
+        unit = Unit.from_json(plan["plan"]["request"]["unit"])  # type: ignore[index] # what is no such object is a KeyError or TypeError
     except (KeyError, TypeError, ValueError, AttributeError):
         return None
-    return None if unit == PlannedUnit("event") else unit
+    return None if unit == ONE_EVENT else unit
 
 
 def require_planned_tick(mechanism: Mechanism, tick_seconds: float) -> None:

@@ -10,12 +10,11 @@ from fadecount.planning.plan import (
     save_plan,
 )
 from fadecount.planning.published import PublishedFigure, Width
-from fadecount.planning.request import Person, Request
+from fadecount.planning.request import Request
 
 __all__ = [
     "Appearance",
     "Option",
-    "Person",
     "Plan",
     "PublishedFigure",
     "Request",

@@ -133,7 +133,7 @@ class Regions:
     def of(cls, request: Request) -> Regions:
         """The regions between the limits of a request. Losses are the decimals that people write;
         what one event may lose is a person's limit by the number of times that it counts."""
-        limits, times = request.limits(), request.person.times
+        limits, times = request.limits(), request.unit.sensitivity
         most = int(LARGEST_BUDGET) * MILLION
         return cls(
             lags=(request.delay, *(age + 1 for age, _ in limits[:-1])),

@@ -55,13 +55,13 @@ def discovery_for(request: Request) -> Discovery | None:
     """
     if request.discover is None:
         return None
-    (per, share), person, delta = request.discover, request.person, request.delta
-    if person.per != per:
+    (per, share), unit, delta = request.discover, request.unit, request.delta
+    if unit.per != per:
         bound = f"limited per {per} where keys appear by themselves"
-        remedy = f"such as Person(per={per!r}): one who repeats a private key would publish it"
-        raise bad_parameter("person", f"one {person.subject}", bound, remedy)
-    if person.amount > 1 or (person.keys == 1 and person.events > 1):
-        name, given = "events and amount of the person", (person.events, person.amount)
+        remedy = f"such as one person's {per}: one who repeats a private key would publish it"
+        raise bad_parameter("unit", f"one {unit.subject}", bound, remedy)
+    if unit.amount > 1 or (unit.keys == 1 and unit.events > 1):
+        name, given = "events and amount of the unit", (unit.events, unit.amount)
         bound = "1 where keys appear by themselves under one key"
         raise bad_parameter(name, given, bound, "persons are counted; give them several keys")
     if request.tick_seconds is None or UNITS["d"] % request.tick_seconds:
@@ -75,10 +75,10 @@ def discovery_for(request: Request) -> Discovery | None:
     stages: list[tuple[int, Fraction]] = []
     lag = 0
     for age, loss in request.targets:
-        budget = Fraction(repr(loss)) * Fraction(repr(share)) / person.keys
+        budget = Fraction(repr(loss)) * Fraction(repr(share)) / unit.keys
         budget = Fraction(math.floor(budget * MILLION), MILLION)
         if not stages or budget > stages[-1][1]:
             stages.append((lag, budget))
         lag = age + 1
     useful = [stage for stage in stages if stage[1] >= SMALLEST_EPSILON] or stages[-1:]
-    return Discovery(per, tuple(useful), delta, person.keys)  # type: ignore[arg-type] # budgets are exact
+    return Discovery(per, tuple(useful), delta, unit.keys)  # type: ignore[arg-type] # budgets are exact

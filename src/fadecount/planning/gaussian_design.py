@@ -131,7 +131,7 @@ class _Objective:
                 made = Gaussian(sigma, half_lives, weights, delta=self._delta, delay=request.delay)
             except ParameterError:
                 return None
-            shown = [request.person.loss(made, age).amount for age, _ in request.limits()]
+            shown = [request.unit.loss(made, age).amount for age, _ in request.limits()]
             over = float(np.max(shown / self._limits))
             if 1.0 - 1e-6 < over <= 1.0 or (over <= 1.0 and sigma == SMALLEST_SIGMA):
                 return made if request.kept_by(made) else None

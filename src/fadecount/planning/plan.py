@@ -19,7 +19,7 @@ from pathlib import Path
 
 from fadecount.durations import UNITS, BlockLength, format_duration
 from fadecount.errors import ParameterError, bad_parameter
-from fadecount.mechanisms import Blocks, Discovery, Gaussian, Gradual
+from fadecount.mechanisms import ONE_EVENT, Blocks, Discovery, Gaussian, Gradual, Unit
 from fadecount.planning.blocks import DAYS, block_request_for, blocks_for, in_steps
 from fadecount.planning.discovery import appearances, discovery_for
 from fadecount.planning.gaussian_design import gaussian_design_for
@@ -31,7 +31,7 @@ from fadecount.planning.published import (
     published_figures,
     widths,
 )
-from fadecount.planning.request import Person, Request, read_request
+from fadecount.planning.request import Request, read_request
 
 PLAN_VERSION = 1
 EXPONENTS = tuple(0.25 * step for step in range(33))
@@ -43,7 +43,7 @@ def design(
     *,
     horizon: int,
     delay: int = 0,
-    person: Person | None = None,
+    unit: Unit = ONE_EVENT,
     delta: float | None = None,
     figures: Mapping[int, float] | None = None,
     tick_seconds: float | None = None,
@@ -82,7 +82,7 @@ def design(
         loss=targets,
         horizon=horizon,
         delay=delay,
-        person=person,
+        unit=unit,
         delta=delta,
         figures=figures,
         tick=tick_seconds,
@@ -113,7 +113,7 @@ def gradual(request: Request, exponent: float) -> Gradual | None:
     """The gradual curve of an exponent with the largest budgets, up to rounding, that keep all
     limits exactly, or None if they cannot be drawn."""
     shape = Gradual(epsilon=2.0**-10, exponent=exponent, delay=request.delay)
-    room = [most / request.person.loss(shape, age).epsilon for age, most in request.limits()]
+    room = [most / request.unit.loss(shape, age).epsilon for age, most in request.limits()]
     slip = 2.0**-52
     while True:
         try:
@@ -187,7 +187,7 @@ def plan(
     horizon: int | str | None = None,
     mean_error: float | None = None,
     delay: int | str = 0,
-    person: Person | None = None,
+    unit: Unit = ONE_EVENT,
     figures: Mapping[int, float] | Mapping[str, float] | None = None,
     delta: float | None = None,
     discover: str | Mapping[str, float] | None = None,
@@ -228,7 +228,7 @@ def plan(
         horizon=horizon,
         mean_error=mean_error,
         delay=delay,
-        person=person,
+        unit=unit,
         figures=figures,
         delta=delta,
         discover=discover,

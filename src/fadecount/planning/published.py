@@ -164,7 +164,7 @@ def _views(blocks: Blocks, start: int, ends: Steps, as_of: Steps) -> Views:
 def lost(mechanism: Mechanism, age: int, request: Request) -> float:
     """What is lost at most about the unit of a request at an age. With keys that appear by
     themselves, it is the larger of both losses, or their sum where events count twice."""
-    shown, discovery = request.person.loss(mechanism, age), discovery_for(request)
+    shown, discovery = request.unit.loss(mechanism, age), discovery_for(request)
     if request.discover is None or discovery is None:
         return shown.epsilon
     hidden = Loss(float(discovery.loss(age)))

@@ -18,60 +18,14 @@ from fractions import Fraction
 from itertools import pairwise
 from typing import Any
 
-from fadecount.checks import LONGEST, require_integer, require_real, set_fields
-from fadecount.durations import UNITS, BlockLength, parse_duration
+from fadecount.checks import LONGEST, require_integer, require_real
+from fadecount.durations import UNITS, parse_duration
 from fadecount.errors import ParameterError, bad_parameter
-from fadecount.mechanisms import Loss, Mechanism
-from fadecount.mechanisms.base import LARGEST_SENSITIVITY, require_keys
+from fadecount.mechanisms import ONE_EVENT, Mechanism, Unit
 from fadecount.mechanisms.discovery import LENGTHS
 from fadecount.mechanisms.gaussian import require_delta
 
 LARGEST_LOSS = float(1 << 20)
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Person:
-    """Who a plan protects: by default one event, with an ``amount`` up to this one.
-
-    With ``per`` (``tick``, ``1h``, ``1d``, ``1mo``) it is what one person did in such a slot: at
-    most ``events``, in each of at most ``keys`` keys.
-    """
-
-    events: int = 1
-    keys: int = 1
-    amount: int = 1
-    per: str | None = None
-
-    def __post_init__(self) -> None:
-        remedy = "it is how often one person can contribute"
-        events = require_integer("events", self.events, minimum=1, maximum=1 << 30, remedy=remedy)
-        remedy = "it is the largest amount of one event"
-        amount = require_integer(
-            "amount", self.amount, minimum=1, maximum=LARGEST_SENSITIVITY, remedy=remedy
-        )
-        set_fields(self, events=events, amount=amount, keys=require_keys(self.keys))
-        named = self.per in (None, "tick") or BlockLength.named(str(self.per)) is not None
-        if not named or (self.per is None and (self.events, self.keys) != (1, 1)):
-            bound = "tick, or a length such as 1h, 1d or 1mo"
-            remedy = "it is the slot in which a person is capped"
-            raise bad_parameter("per", self.per, bound, remedy)
-
-    @property
-    def times(self) -> int:
-        """How many times the loss of one event the pure loss is."""
-        return self.events * self.amount * self.keys
-
-    @property
-    def subject(self) -> str:
-        """Whose age the losses of a plan are about: event, person's day."""
-        length = BlockLength.named(self.per or "")
-        slot = "tick" if length is None else length.words
-        return "event" if self.per is None else f"person's {slot}"
-
-    def loss(self, mechanism: Mechanism, age: int) -> Loss:
-        """What everything published by an age can reveal about this person together."""
-        each = self.events * self.amount
-        return mechanism.composed_loss(age, sensitivity=each, keys=self.keys)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -91,7 +45,7 @@ class Request:
     targets: tuple[tuple[int, float], ...] = ()
     mean_error: float | None = None
     delay: int = 0
-    person: Person = Person()
+    unit: Unit = ONE_EVENT
     tick_seconds: float | None = None
     figures: tuple[tuple[int, float], ...] | None = None
     delta: float | None = None
@@ -111,7 +65,7 @@ class Request:
     def kept_by(self, mechanism: Mechanism) -> bool:
         """Whether a mechanism loses no more than every limit. The promise of a plan rests on this
         alone, and on no solver."""
-        return all(self.person.loss(mechanism, age).epsilon <= most for age, most in self.limits())
+        return all(self.unit.loss(mechanism, age).epsilon <= most for age, most in self.limits())
 
 
 def read_request(
@@ -121,7 +75,7 @@ def read_request(
     horizon: Any = None,
     mean_error: Any = None,
     delay: Any = 0,
-    person: Person | None = None,
+    unit: Unit = ONE_EVENT,
     figures: Mapping[Any, float] | None = None,
     delta: Any = None,
     discover: Any = None,
@@ -133,11 +87,12 @@ def read_request(
         raise ParameterError(
             "a plan needs loss or mean_error; say what may be lost, or how wrong counts may be"
         )
-    if person is not None and not isinstance(person, Person):
-        raise bad_parameter("person", person, "a Person", "such as Person(events=24, per='1d')")
+    if not isinstance(unit, Unit):
+        remedy = "such as Unit(of='person', events=24, per='1d')"
+        raise bad_parameter("unit", unit, "a Unit", remedy)
     seconds = parse_duration(tick, name="tick") if isinstance(tick, str) else tick
     seconds = _positive("tick", seconds, "it is the length of a step, such as 1m")
-    length = None if person is None or person.per is None else BlockLength.named(person.per)
+    length = unit.length
     if length and seconds and seconds > (length.seconds or length.months * 28 * UNITS["d"]):
         remedy = "plan for a person within a tick"
         raise bad_parameter("per", length.name, "at least a tick", remedy)
@@ -161,7 +116,7 @@ def read_request(
         targets=() if losses is None else _targets(name, losses, longest),
         mean_error=_positive("mean_error", mean_error, "it is an error in counts, such as 100"),
         delay=late,
-        person=person or Person(),
+        unit=unit,
         tick_seconds=seconds,
         figures=None if weights is None else _weights(weights, longest),
         delta=None if delta is None else require_delta(delta),

@@ -8,13 +8,12 @@ from dataclasses import dataclass
 from functools import lru_cache
 from typing import Any
 
-from fadecount.mechanisms import Blocks, Mechanism
+from fadecount.mechanisms import Blocks, Mechanism, Unit
 from fadecount.streams.calendar import BlockCalendar
 from fadecount.streams.discovery import HiddenKeys
 from fadecount.streams.loss import StreamLoss
 from fadecount.streams.published import first_per
 from fadecount.streams.status import Status
-from fadecount.streams.unit import Unit
 
 
 @dataclass(frozen=True, slots=True)

@@ -16,11 +16,10 @@ from functools import lru_cache
 import numpy as np
 
 from fadecount.durations import UNITS, format_duration
-from fadecount.mechanisms import Blocks, Gaussian, Loss, Mechanism
+from fadecount.mechanisms import ONE_EVENT, Blocks, Gaussian, Loss, Mechanism, Unit
 from fadecount.rounding import shown_chance, shown_loss
 from fadecount.service.answers import Statement
 from fadecount.streams.loss import StreamLoss
-from fadecount.streams.unit import ONE_EVENT, Unit
 
 YEAR = UNITS["y"]
 LONGEST_SECONDS = 100 * YEAR

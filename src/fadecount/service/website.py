@@ -17,7 +17,7 @@ from urllib.parse import urlsplit
 import msgspec
 
 from fadecount.errors import ParameterError, bad_parameter
-from fadecount.mechanisms import Blocks, Discovery, Level
+from fadecount.mechanisms import Blocks, Discovery, Level, Unit
 from fadecount.service.http import (
     ANY_ORIGIN,
     EMBEDDED_HEADERS,
@@ -28,7 +28,7 @@ from fadecount.service.http import (
 from fadecount.service.parsing import ONLY_KEY, Event, SentEvents, Visit
 from fadecount.service.writer import Leader, Writer
 from fadecount.sources.visits import page_of, visitor_of
-from fadecount.streams import Description, Group, Ticks, Unit
+from fadecount.streams import Description, Group, Ticks
 from fadecount.streams.discovery import HiddenKeys
 from fadecount.streams.ticks import DAY
 

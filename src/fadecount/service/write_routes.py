@@ -18,6 +18,7 @@ from fadecount.mechanisms import (
     Blocks,
     Discovery,
     Mechanism,
+    Unit,
     planned_unit,
     require_planned_tick,
 )
@@ -40,7 +41,7 @@ from fadecount.service.parsing import (
     parse_events,
 )
 from fadecount.service.writer import Leader, Writer
-from fadecount.streams import Description, Group, Ticks, Unit
+from fadecount.streams import Description, Group, Ticks
 from fadecount.streams.audit_log import AuditLogError, acting_as
 from fadecount.streams.discovery import HiddenKeys
 from fadecount.streams.store import check_retention

@@ -10,8 +10,8 @@ from typing import Literal, NoReturn
 from fadecount.checks import require_integer
 from fadecount.durations import parse_duration
 from fadecount.errors import bad_parameter
+from fadecount.mechanisms import Unit
 from fadecount.streams.ticks import Ticks
-from fadecount.streams.unit import Unit
 
 Format = Literal["csv", "jsonl", "log", "parquet"]
 TimeUnit = Literal["auto", "iso", "s", "ms", "us"]
@@ -163,7 +163,7 @@ class SourceOptions:
 
     def block_of(self, tick: int) -> int:
         """:meth:`Unit.block_of` for these ticks."""
-        return self.unit.block_of(self.ticks, tick)
+        return self.ticks.block_of(self.unit.per, tick)
 
     def format_of(self, path: Path) -> Format:
         """The given format, or else the one that the file name implies."""

@@ -13,11 +13,9 @@ from dataclasses import dataclass, field
 
 from fadecount.checks import require_real
 from fadecount.errors import InputError
+from fadecount.mechanisms import ONE_EVENT, Unit
 from fadecount.sources.rows import OUTSIDE, Reason
 from fadecount.streams.ticks import Ticks
-from fadecount.streams.unit import ONE_EVENT, Unit
-
-_DAY = Unit(of="person", per="1d")
 
 
 @dataclass(slots=True)
@@ -124,8 +122,8 @@ class Gate:
 
 def _day_after(ticks: Ticks, begin: int) -> int:
     """The first tick after the first whole local day that begins with this tick or later."""
-    day = _DAY.block_of(ticks, begin - 1) + 1
-    return max(begin + 1, _DAY.ticks_of(ticks, day).stop)
+    day = ticks.block_of("1d", begin - 1) + 1
+    return max(begin + 1, ticks.ticks_of("1d", day).stop)
 
 
 def _percent(part: float) -> str:

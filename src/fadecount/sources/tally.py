@@ -229,7 +229,7 @@ class Tally:
 
     def _hide(self, rows: Rows) -> None:
         """Note how many more persons brought hidden keys."""
-        blocks = self._options.unit.blocks_of(self._options.ticks, rows.times)
+        blocks = self._options.ticks.blocks_of(self._options.unit.per, rows.times)
         for block in np.unique(blocks).tolist():
             keys, persons = np.unique(rows.keys[blocks == block], return_counts=True)
             names = (self._rules.names[key] for key in keys.tolist())
@@ -362,11 +362,11 @@ class Caps:
         return [key if key < declared else names[key] for key in rows.keys.tolist()]
 
     def _blocks_of(self, ticks: Numbers) -> Numbers:
-        blocks_of, calendar = self._options.unit.blocks_of, self._options.ticks
+        per, blocks_of = self._options.unit.per, self._options.ticks.blocks_of
         first, last = (int(ticks.min()), int(ticks.max())) if len(ticks) else (0, 0)
         if last - first >= len(ticks):
-            return blocks_of(calendar, ticks)
-        blocks: Numbers = blocks_of(calendar, np.arange(first, last + 1))[ticks - first]
+            return blocks_of(per, ticks)
+        blocks: Numbers = blocks_of(per, np.arange(first, last + 1))[ticks - first]
         return blocks
 
 

@@ -32,7 +32,7 @@ from pyspark.sql import functions as sql
 
 from fadecount.durations import parse_time
 from fadecount.errors import CheckpointError, ParameterError, bad_parameter
-from fadecount.mechanisms import Blocks, Discovery, PlannedUnit
+from fadecount.mechanisms import Blocks, Discovery, Unit
 from fadecount.noise import KeyedNoise, unpredictable
 from fadecount.sources import SourceOptions
 from fadecount.streams.calendar import BlockCalendar, Midnights, calendar_of
@@ -71,7 +71,7 @@ class Stream:
     state: str
     name: str = "counts"
     discovery: Discovery | None = None
-    planned: PlannedUnit | None = None
+    planned: Unit | None = None
 
     def __post_init__(self) -> None:
         options = self.options

@@ -156,7 +156,7 @@ def _capped(rows: DataFrame, ledger: Ledger, after: int, until: int) -> DataFram
     whole, so only the person's own events decide, at one time."""
     stream, unit, ticks = ledger.stream, ledger.stream.options.unit, ledger.stream.options.ticks
     positions = np.arange(after, until + 1)
-    slots = unit.blocks_of(ticks, stream.first_tick + positions)
+    slots = ticks.blocks_of(unit.per, stream.first_tick + positions)
     if slots[-1] == slots[-2]:
         bound = "the end of a day or tick of the unit"
         remedy = "what a person does in it is capped as a whole"

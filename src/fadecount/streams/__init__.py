@@ -21,7 +21,6 @@ if TYPE_CHECKING:
     from fadecount.streams.store import Store as Store
     from fadecount.streams.stream import Stream as Stream
     from fadecount.streams.ticks import Ticks as Ticks
-    from fadecount.streams.unit import Unit as Unit
 
 _HOMES = {
     **dict.fromkeys(("FileFence", "ServerFence", "fence_from"), "fence"),
@@ -34,7 +33,6 @@ _HOMES = {
     "Reader": "reader",
     "Stream": "stream",
     "Ticks": "ticks",
-    "Unit": "unit",
 }
 
 

@@ -10,12 +10,11 @@ from typing import Any
 
 from fadecount.durations import format_duration
 from fadecount.errors import ParameterError, StoreError, bad_parameter
-from fadecount.mechanisms import Blocks, Mechanism, require_planned_tick
+from fadecount.mechanisms import ONE_EVENT, Blocks, Mechanism, Unit, require_planned_tick
 from fadecount.streams.calendar import block_lengths
 from fadecount.streams.discovery import LONGEST_KEY, HiddenKeys, can_be_key
 from fadecount.streams.loss import NAME, Forks, Group, StreamLoss
 from fadecount.streams.ticks import DAY, Ticks
-from fadecount.streams.unit import ONE_EVENT, Unit
 
 ONLY_KEY = "all"
 
@@ -57,7 +56,7 @@ class Description:
             block_lengths(self.mechanism, self.ticks)
         if not isinstance(self.unit, Unit):
             raise bad_parameter(
-                "unit", self.unit, "a fadecount.streams.Unit", "such as Unit(of='person', events=3)"
+                "unit", self.unit, "a fadecount.Unit", "such as Unit(of='person', events=3)"
             )
         length = self.unit.length
         if length and self.ticks.tick_seconds > (length.seconds or 28 * DAY * length.months):
@@ -108,11 +107,11 @@ class Description:
 
     def block_of(self, tick: int) -> int:
         """:meth:`Unit.block_of` for the ticks of the stream."""
-        return self.unit.block_of(self.ticks, tick)
+        return self.ticks.block_of(self.unit.per, tick)
 
     def ticks_of(self, block: int) -> range:
         """:meth:`Unit.ticks_of` for the ticks of the stream."""
-        return self.unit.ticks_of(self.ticks, block)
+        return self.ticks.ticks_of(self.unit.per, block)
 
     def loss(self, forks: Forks = (), steps: int = 0) -> StreamLoss:
         """What the stream loses about one unit, after so many steps and with other histories."""

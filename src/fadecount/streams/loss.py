@@ -57,11 +57,10 @@ from numpy.typing import ArrayLike
 from fadecount.checks import LONGEST, require_real
 from fadecount.durations import format_duration, parse_duration
 from fadecount.errors import ParameterError, bad_parameter
-from fadecount.mechanisms import Loss, Mechanism
+from fadecount.mechanisms import ONE_EVENT, Loss, Mechanism, Unit
 from fadecount.mechanisms.gaussian_law import epsilon_at
 from fadecount.rounding import DUST, shown_loss
 from fadecount.streams.discovery import HiddenKeys
-from fadecount.streams.unit import ONE_EVENT, Unit
 
 Forks = tuple[int | None, ...]
 """The other published histories of a stream: the last step of each (None: unknown)."""

@@ -11,7 +11,7 @@ from typing import Self
 
 from fadecount.checks import require_integer
 from fadecount.errors import ParameterError, StoreError, bad_parameter
-from fadecount.mechanisms import Mechanism, PlannedUnit
+from fadecount.mechanisms import ONE_EVENT, Mechanism, Unit
 from fadecount.noise import unpredictable
 from fadecount.streams.audit_log import Act, AuditLog
 from fadecount.streams.database import (
@@ -50,7 +50,6 @@ from fadecount.streams.status import (
 )
 from fadecount.streams.stream import Stream
 from fadecount.streams.ticks import Ticks
-from fadecount.streams.unit import ONE_EVENT, Unit
 
 _CREATION_SECONDS = 5.0
 
@@ -260,7 +259,7 @@ class Store:
         unit: Unit = ONE_EVENT,
         group: Group | None = None,
         start_tick: int | None = None,
-        planned: PlannedUnit | None = None,
+        planned: Unit | None = None,
         hidden: HiddenKeys | None = None,
     ) -> Stream:
         """The stream of that name, for writing: the existing one, if it matches the arguments, or a

@@ -139,6 +139,23 @@ class Ticks:
         """
         return iso_time(int(self.start(tick).timestamp()), self.zone)
 
+    def blocks_of(self, per: str, numbers: NDArray[np.int64]) -> NDArray[np.int64]:
+        """The numbers of the slots in which ticks share the caps of a unit ``per`` tick, ``1h``,
+        ``1d``, ``1mo``: the ticks themselves, or their local hours, days or months."""
+        if per == "tick":
+            return numbers
+        return windows_of(per, self.zone).numbers(self.starts_of(numbers))
+
+    def block_of(self, per: str, tick: int) -> int:
+        """:meth:`blocks_of` for one tick."""
+        return tick if per == "tick" else int(self.blocks_of(per, np.array([tick]))[0])
+
+    def ticks_of(self, per: str, block: int) -> range:
+        """The ticks that share the caps of a unit. Ages of the unit count from the first."""
+        if per == "tick":
+            return range(block, block + 1)
+        return windows_of(per, self.zone).ticks_in(self, block)
+
 
 def iso_time(seconds: int, zone: str = "UTC") -> str:
     """Unix seconds as ISO 8601: with the offset of the zone, or Z for UTC.

@@ -3,21 +3,16 @@ public and fixed when a stream is created."""
 
 from __future__ import annotations
 
-import operator
 from collections.abc import Hashable, Mapping, MutableMapping
 from dataclasses import asdict, dataclass
-from typing import Any, Literal
-
-import numpy as np
-from numpy.typing import NDArray
+from typing import Literal
 
 from fadecount.checks import require_integer
 from fadecount.durations import BlockLength
 from fadecount.errors import bad_parameter
-from fadecount.mechanisms import Blocks, Mechanism
-from fadecount.mechanisms.base import LARGEST_KEYS, LARGEST_SENSITIVITY
-from fadecount.mechanisms.plan_file import PlannedUnit
-from fadecount.streams.ticks import Ticks, windows_of
+from fadecount.mechanisms.base import LARGEST_KEYS, LARGEST_SENSITIVITY, Mechanism
+from fadecount.mechanisms.blocks import Blocks
+from fadecount.mechanisms.loss import Loss
 
 LARGEST_EVENTS = 1_000_000
 
@@ -95,26 +90,14 @@ class Unit:
         return None if self.per == "tick" else BlockLength.named(self.per)
 
     @property
+    def subject(self) -> str:
+        """Whose age a loss is about: event, person's day."""
+        return "event" if self.of == "event" else f"person's {self.slot}"
+
+    @property
     def slot(self) -> str:
         """In words, how long the caps of a person hold: tick, hour, day, month."""
         return "tick" if self.length is None else self.length.words
-
-    def blocks_of(self, ticks: Ticks, numbers: NDArray[np.int64]) -> NDArray[np.int64]:
-        """The numbers of the slots in which ticks share their caps of persons: the ticks
-        themselves, or their local hours, days or months."""
-        if self.per == "tick":
-            return numbers
-        return windows_of(self.per, ticks.zone).numbers(ticks.starts_of(numbers))
-
-    def block_of(self, ticks: Ticks, tick: int) -> int:
-        """:meth:`blocks_of` for one tick."""
-        return tick if self.per == "tick" else int(self.blocks_of(ticks, np.array([tick]))[0])
-
-    def ticks_of(self, ticks: Ticks, block: int) -> range:
-        """The ticks that share their caps of persons. Ages of a unit count from the first."""
-        if self.per == "tick":
-            return range(block, block + 1)
-        return windows_of(self.per, ticks.zone).ticks_in(ticks, block)
 
     @property
     def per_key(self) -> int:
@@ -126,22 +109,21 @@ class Unit:
         """By how much one unit can change the counts of its tick, all keys together."""
         return self.per_key * self.keys
 
-    def scaled(self, promise: Mechanism, planned: PlannedUnit | None = None) -> Mechanism:
+    def loss(self, mechanism: Mechanism, age: int) -> Loss:
+        """What everything that a mechanism published by an age can reveal about a unit together."""
+        return mechanism.composed_loss(age, sensitivity=self.per_key, keys=self.keys)
+
+    def scaled(self, promise: Mechanism, planned: Unit | None = None) -> Mechanism:
         """The mechanism with which the promise of another one, made for a change of one count by 1,
-        holds for this unit. A plan for a unit counts its events itself: it is used as it is, and
-        refused if this unit is another, or larger."""
+        holds for this unit. What was ``planned`` for a unit counts its events itself: it is used as
+        it is, and refused if this unit is another, or larger."""
         if planned is None:
             return promise.for_sensitivity(self.per_key, keys=self.keys)
-        slot = self.per if self.of == "person" else "event"
-        caps = self.events, self.keys, self.amount
-        if planned.per != slot or any(map(operator.gt, caps, planned[1:])):
-            of: Any = "event" if planned.per == "event" else "person"
-            per = "tick" if of == "event" else planned.per
-            wanted = Unit(
-                of=of, amount=planned.amount, events=planned.events, keys=planned.keys, per=per
-            )
+        caps = ((each.events, each.keys, each.amount) for each in (self, planned))
+        larger = any(own > most for own, most in zip(*caps, strict=True))
+        if larger or (self.of, self.per) != (planned.of, planned.per):
             raise bad_parameter(
-                "unit", self.text, f"at most the plan's, {wanted.text}", "plan again for this one"
+                "unit", self.text, f"at most the plan's, {planned.text}", "plan again for this one"
             )
         return promise
 
