@@ -10,8 +10,13 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
+from hypothesis import HealthCheck, settings
 
 HOME = Path(__file__).parent.parent / "out" / "home"
+
+# No test fails because the machine is busy.
+settings.register_profile("fadecount", deadline=None, suppress_health_check=[HealthCheck.too_slow])
+settings.load_profile("fadecount")
 
 
 def pytest_configure(config: pytest.Config) -> None:

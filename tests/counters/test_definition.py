@@ -54,7 +54,7 @@ def test_outputs_equal_the_definition(mechanism: fc.Mechanism, width: int | None
     plan=st.lists(st.tuples(st.integers(0, 3), st.integers(0, 45)), max_size=12),
     width=st.sampled_from([None, 1, 2]),
 )
-@settings(max_examples=150, deadline=None, derandomize=True)
+@settings(max_examples=150, derandomize=True)
 def test_rounds_of_any_length_in_any_mixture(
     window: int, plan: list[tuple[int, int]], width: int | None
 ) -> None:

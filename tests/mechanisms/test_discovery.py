@@ -111,7 +111,7 @@ class TestThresholds:
                 least = best_selection(epsilon, delta, chance)
                 assert 0 <= found.least(chance, stage) - least <= 1
 
-    @settings(max_examples=40, deadline=None)
+    @settings(max_examples=40)
     @given(
         st.lists(st.integers(20, 4000), min_size=1, max_size=4, unique=True).map(sorted),
         st.floats(1e-12, 0.4),

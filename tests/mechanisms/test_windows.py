@@ -33,7 +33,7 @@ def test_a_window_from_the_beginning_is_the_total(mechanism: fc.Mechanism) -> No
 
 
 @pytest.mark.parametrize("mechanism", ALL, ids=str)
-@settings(max_examples=10, deadline=None)
+@settings(max_examples=10)
 @given(data=st.data())
 def test_many_windows_at_once_are_the_single_ones(
     mechanism: fc.Mechanism, data: st.DataObject

@@ -30,7 +30,6 @@ def test_one_unit_moves_nothing_else(name: str, tmp_path: Path) -> None:
 
     @settings(
         max_examples=PAIRS.get(name, 20) // SEVERAL,
-        deadline=None,
         database=None,
         suppress_health_check=list(HealthCheck),
     )

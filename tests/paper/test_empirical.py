@@ -67,7 +67,7 @@ def test_every_age_of_a_thousand_steps(row: TableRow) -> None:
 
 
 @given(st.integers(1, 150), st.lists(st.floats(0.01, 100.0), min_size=8, max_size=8))
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=60)
 def test_any_horizon_and_any_budgets(horizon: int, budgets: list[float]) -> None:
     np.testing.assert_allclose(
         empirical_losses(budgets, horizon), by_definition(budgets, horizon), rtol=1e-12

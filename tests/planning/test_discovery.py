@@ -37,7 +37,7 @@ def test_stages_use_up_the_limits_and_say_what_a_key_needs() -> None:
     assert [each.threshold for each in appearances(found)] == [43, 12, 7]
 
 
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=60)
 @given(
     st.dictionaries(st.integers(0, 500), st.integers(1, 4000), min_size=1, max_size=5),
     st.integers(1, 7),

@@ -87,9 +87,7 @@ ROW = st.one_of(
 )
 
 
-@settings(
-    max_examples=150, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture]
-)
+@settings(max_examples=150, suppress_health_check=[HealthCheck.function_scoped_fixture])
 @given(
     st.lists(ROW, max_size=8),
     st.sampled_from(["\n", "\r\n"]),

@@ -151,7 +151,7 @@ def test_persons_whose_hashes_are_equal_stay_apart(
     assert (rows_of(found), found.report) == (rows, report)
 
 
-@settings(max_examples=200, deadline=None)
+@settings(max_examples=200)
 @given(st.lists(st.tuples(st.text("ab", max_size=2), st.integers(-1, 1), st.integers(0, 3))))
 def test_rows_are_together_exactly_if_person_and_block_are_the_same(
     rows: list[tuple[str, int, int]],

@@ -192,7 +192,7 @@ def _counts(rows: list[tuple[int, int, int]], cap: int, most_keys: int = 1) -> N
     return np.diff(found - expected(MECHANISM, np.zeros((4, 3), dtype=np.int64)), axis=0, prepend=0)
 
 
-@settings(max_examples=30, deadline=None)
+@settings(max_examples=30)
 @given(rows=ROWS, cap=st.integers(1, 3), tick=st.integers(0, 3), person=st.integers(0, 3))
 def test_all_that_a_person_did_in_a_tick_changes_its_counts_by_at_most_the_cap_and_no_other_tick(
     rows: list[tuple[int, int, int]], cap: int, tick: int, person: int
@@ -203,7 +203,7 @@ def test_all_that_a_person_did_in_a_tick_changes_its_counts_by_at_most_the_cap_a
     assert not np.delete(change, tick, axis=0).any()
 
 
-@settings(max_examples=30, deadline=None)
+@settings(max_examples=30)
 @given(
     rows=ROWS,
     cap=st.integers(1, 3),
@@ -304,7 +304,7 @@ def _one_by_one(
     return sums, counted
 
 
-@settings(max_examples=150, deadline=None)
+@settings(max_examples=150)
 @given(unit=UNITS, calls=st.lists(st.lists(SENT, min_size=1, max_size=3), max_size=4))
 def test_counts_are_capped_as_if_each_event_came_by_itself(
     unit: Unit, calls: list[list[tuple[str, str | None, dict[str, int]]]]
