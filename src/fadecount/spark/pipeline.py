@@ -19,7 +19,7 @@ from pyspark.sql.types import NumericType
 from fadecount.counters.figures import Made, due_blocks, keyed_figures
 from fadecount.durations import parse_time
 from fadecount.errors import CheckpointError, ParameterError, bad_parameter
-from fadecount.mechanisms import ANNOUNCED, Blocks, Discovery, Level
+from fadecount.mechanisms import ANNOUNCED, Blocks, Level
 from fadecount.spark.ledger import Commit, Directory, Ledger, Stream
 from fadecount.streams.discovery import can_be_key
 from fadecount.streams.embargo import drawn
@@ -206,11 +206,8 @@ def _figures(ledger: Ledger, commit: Commit, after: int, until: int) -> DataFram
             for made in keyed_figures(stream.blocks, calendar, wanted, counts, noise):
                 per = stream.description.levels[made.level]
                 yield _rows(stream, per, stream.blocks, made, keys)
-        if stream.discovery is not None:
-            others = rows.filter(pc.is_null(numbers))
-            yield from _appearing(
-                stream, stream.discovery, commit.epoch, others, range(after, until)
-            )
+        others, news = rows.filter(pc.is_null(numbers)), range(after, until)
+        yield from _appearing(stream, commit.epoch, others, news)
 
     keys = ledger.keys.selectExpr("cast(null as long) as position", "key", "0L as count")
     rows = ledger.counts(commit, first).where(f"position < {until}L").unionByName(keys)
@@ -218,11 +215,11 @@ def _figures(ledger: Ledger, commit: Commit, after: int, until: int) -> DataFram
     return rows.repartition(tasks, "key").mapInArrow(task, FIGURES)
 
 
-def _appearing(
-    stream: Stream, discovery: Discovery, epoch: str, rows: pa.Table, news: range
-) -> Iterator[pa.RecordBatch]:
-    """The figures of keys that appear by themselves: a row says how many persons brought a key on
-    the day that begins at its position."""
+def _appearing(stream: Stream, epoch: str, rows: pa.Table, news: range) -> Iterator[pa.RecordBatch]:
+    """The figures of keys that appear by themselves, which come out with the ticks of ``news``: a
+    row says how many persons brought a key on the day that begins at its position."""
+    if (discovery := stream.discovery) is None:
+        return
     first, ((lag, epsilon), *later) = stream.first_tick, discovery.stages
     blocks = Blocks(Level(1, epsilon, lag, later=tuple(later)))  # the same noise
     days = rows.group_by("position").aggregate([("key", "list"), ("count", "list")])
