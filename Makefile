@@ -20,9 +20,6 @@ help: ## show what can be made
 demo: $(VENV)/demo ## replay a year of flights live through the service, beside a small website that is counted, on port 8000 or PORT=…; the address is printed
 	$(BIN)/python examples/live_flights.py --out out/demo --port $(or $(PORT),8000) $(DEMO)
 
-picture: $(VENV)/demo ## count a year of flights, privately, and draw it
-	$(BIN)/python examples/flights.py --out out/picture
-
 test: lint types imports unit ## set everything up and run every check
 
 lint: $(VENV)/test

@@ -17,6 +17,7 @@ from tests.counters.block_reference import NamedNoise
 import fadecount as fc
 from campaigns.crash.journal import Journal, JournalNoise
 from fadecount.errors import StoreError
+from fadecount.mechanisms import Unit
 from fadecount.streams import (
     Batch,
     Description,
@@ -27,7 +28,6 @@ from fadecount.streams import (
     Store,
     Stream,
     Ticks,
-    Unit,
     inputs,
 )
 from fadecount.streams.calendar import BlockCalendar

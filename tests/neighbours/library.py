@@ -10,6 +10,7 @@ from pathlib import Path
 
 import fadecount as fc
 from fadecount.errors import FadecountError
+from fadecount.mechanisms import Unit
 from fadecount.streams import (
     Description,
     FileFence,
@@ -17,7 +18,6 @@ from fadecount.streams import (
     Store,
     Stream,
     Ticks,
-    Unit,
 )
 from tests.neighbours.figures import BLOCKS, seen, shape_of
 from tests.neighbours.harness import Published

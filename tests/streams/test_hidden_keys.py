@@ -11,6 +11,7 @@ import pytest
 
 import fadecount as fc
 from fadecount.errors import FullError, InputError, ParameterError, StoreError
+from fadecount.mechanisms import Unit
 from fadecount.streams import (
     Batch,
     Description,
@@ -18,7 +19,6 @@ from fadecount.streams import (
     Seal,
     Stream,
     Ticks,
-    Unit,
     inputs,
     sqlite,
 )

@@ -57,7 +57,7 @@ from fadecount.mechanisms.base import (
     require_window,
 )
 from fadecount.mechanisms.figures import EqualBlocks
-from fadecount.mechanisms.noise_law import chernoff, quantile, scale_of, variance_of
+from fadecount.mechanisms.noise_law import quantile, variance_of
 from fadecount.mechanisms.schedule import Schedule
 from fadecount.mechanisms.views import View, views_of
 
@@ -380,36 +380,11 @@ class Blocks(ExactMechanism):
         ``beta``; see :meth:`view`. Exact, and it costs no privacy."""
         return self.view(start, end, as_of=as_of).half_width(require_beta(beta))
 
-    def figure_interval(
-        self, level: int, stage: int = 0, beta: float = 0.05, *, copies: int = 1
-    ) -> int:
-        """How far a figure, or the sum of so many figures with their own noise, may be from the
-        true count at most, except with probability ``beta``."""
-        noise = ((Fraction(1), self.stage(level, stage).epsilon, copies),)
+    def figure_interval(self, level: int, stage: int = 0, beta: float = 0.05) -> int:
+        """How far a figure may be from the true count at most, except with probability
+        ``beta``."""
+        noise = ((Fraction(1), self.stage(level, stage).epsilon, 1),)
         return int(quantile(noise, require_beta(beta)))
-
-    def max_error_bound(self, horizon: int, beta: float) -> float:
-        """As for every mechanism: Chernoff's bound, for the most figures that a total can hold. In
-        an open tied block the noises of ``r`` children have weights ``1 - x`` and ``-x``; by
-        convexity they count at most as ``r / 2`` of weight 1."""
-        each = require_beta(beta) / require_horizon(horizon)
-        pairs = _pairs(self)
-        counts, scales = [], []
-        for (level, stage), above in zip(pairs, [*pairs[1:], None], strict=True):
-            length, published = self.levels[level].length, self.levels[level].stages[stage]
-            most = max(0, horizon - published.lag) // length
-            if above is not None:
-                larger = self.levels[above[0]]
-                further = larger.length + larger.stages[above[1]].lag - published.lag - 1
-                most = min(most, further // length)
-                if larger.tied and above[1] == 0:
-                    most = min(most, larger.length // length // 2 + 2)
-            counts.append(most + (self.levels[level].tied and stage == 0))
-            scales.append(scale_of(published.epsilon))
-        ones = np.ones(len(counts))
-        widest = chernoff(ones, np.array(scales), np.array(counts, dtype=np.float64), each)
-        roundings = 0.5 * sum(len(group) > 1 for group in self.groups)
-        return float(widest) + roundings
 
     @classmethod
     def _from_fields(cls, fields: dict[str, Any]) -> Self:
