@@ -62,7 +62,6 @@ WORKS: dict[str, tuple[list[str], ...]] = {
 NEEDS: dict[str, tuple[list[str], ...]] = {
     "plots": (
         ["paper", "--out", "paper"],
-        [*_PLAN, "--save", "other.json", "--plot", "plan.png"],
         ["curve", "--epsilon", "0.1", "--plot", "curve.png"],
         ["streams", "plot", "visits", "--state", "state", "-o", "days.svg"],
     ),

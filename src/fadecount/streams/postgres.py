@@ -95,7 +95,7 @@ class PostgresDatabase(Database):
         while not self.query("SELECT pg_try_advisory_lock(?)", (_lock_number(name),))[0][0]:
             if time.monotonic() >= until:
                 raise LockedError(
-                    "stream is in use by another writer; stop that process first, or let it go on"
+                    "stream is in use by another writer; stop it first, or ask a service over HTTP"
                 )
             time.sleep(0.02)
 

@@ -134,7 +134,8 @@ class SQLiteDatabase(SQLiteConnection):
             fcntl.flock(self._lock_file, fcntl.LOCK_EX | fcntl.LOCK_NB)
         except BlockingIOError:
             raise LockedError(
-                f"store {str(path)!r} is in use by another writer; stop that process first"
+                f"store {str(path)!r} is in use by another writer; stop it first, or ask a service"
+                " over HTTP"
             ) from None
         if path.exists():
             os.close(private_file(path))
