@@ -24,6 +24,7 @@ from fadecount.streams.embargo import new_machine
 from fadecount.streams.published import Figures
 from tests.counters.block_reference import NamedNoise
 from tests.streams.backends import BriefStore
+from tests.streams.rows import add_rows
 
 NOON = 1_772_366_400  # 2026-03-01T12:00:00Z
 FIRST = NOON // 60
@@ -316,8 +317,7 @@ def test_a_history_that_others_feed_meanwhile_is_refused_whole_and_may_be_run_ag
     begun = run(
         io.BytesIO(given), options(**changes), store=store, name="s", mechanism=EXACT, start=start
     )
-    zero = np.zeros(2, dtype=np.int64)
-    store.intake("s").add_rows(zero, zero + 1, ["ann", "ann"])
+    add_rows(store.intake("s"), [0, 0], [1, 1], ["ann", "ann"])
     with pytest.raises(InputError, match="run it again"):
         list(begun)
     assert values(store) == []

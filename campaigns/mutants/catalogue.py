@@ -397,8 +397,8 @@ MUTANTS = (
     Mutant(
         "an amount above the unit's counted",
         "streams/inputs.py",
-        "amounts = np.minimum(amounts, self.description.unit.amount)",
-        "",
+        "counts = [min(count, unit.amount) for count in counts]",
+        "counts = [*counts]",
         ("tests/streams/test_inputs.py",),
     ),
     Mutant(

@@ -492,13 +492,12 @@ class StoredStream:
         from fadecount.streams.inputs import Events, ReadPosition
 
         where = ReadPosition(source=source, body=position)
-        if self.description.unit.of == "event":
-            entries = [(key, 1, amount, b"") for _, key, amount, _ in rows]
-            self._stream.accept([Events(entries)], position=where)
-            return len(rows)
-        keys, persons = [row[1] for row in rows], [row[3] for row in rows]
-        amounts = np.array([row[2] for row in rows], dtype=np.int64)
-        return self._stream.add_rows(keys, amounts, persons, position=where)
+        persons = [person for *_, person in rows]
+        if self.description.unit.of == "person":
+            persons = self._stream.hashes(persons)
+        counts = ((key, 1, amount) for _, key, amount, _ in rows)
+        entries = [(*count, person) for count, person in zip(counts, persons, strict=True)]
+        return self._stream.accept([Events(entries)], position=where).counted
 
     def release(
         self,

@@ -75,7 +75,7 @@ def test_the_planned_tick_is_no_part_of_the_law() -> None:
     assert hash(PLANNED) == hash(MECHANISM)
     assert repr(PLANNED) == repr(MECHANISM)
     with pytest.raises(ParameterError, match="planned_tick_seconds must be"):
-        fc.Designed(budgets=(0.5,), planned_tick_seconds=-1)
+        fc.Gradual(0.5, planned_tick_seconds=-1)
 
 
 def test_a_file_that_cannot_be_read(tmp_path: Path) -> None:

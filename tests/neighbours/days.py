@@ -19,6 +19,7 @@ from fadecount.runs import run
 from fadecount.sources import Gate, SourceOptions, files
 from fadecount.streams import Batch, Description, Store, Ticks
 from tests.streams.backends import BriefStore
+from tests.streams.rows import add_rows
 
 HOUR, DAY = 3600, 86400
 FIRST = 20_027 * 24
@@ -113,8 +114,7 @@ def by_hand(rows: list[Row], cap: int, cuts: list[int], **unit: Any) -> Store:
             elif number % 3 == 1:
                 store.intake("s").add_many([Batch(counts={key: amount}, person=who)])
             else:
-                at = np.array([KEYS.index(key)])
-                stream.add_rows(at, np.array([amount]), [who])
+                add_rows(stream, [KEYS.index(key)], [amount], [who])
         stream.close_through(tick)
         if tick + 1 in cuts:
             store._database.unlock(stream.status.uid)

@@ -15,8 +15,6 @@ from pathlib import Path
 from typing import Any
 from unittest.mock import patch
 
-import numpy as np
-
 import fadecount as fc
 from fadecount.mechanisms import Unit
 from fadecount.runs import run
@@ -26,6 +24,7 @@ from fadecount.streams.discovery import HiddenKeys
 from tests.neighbours.days import EXACT, FIRST, HOUR, Row, csv_of, moment
 from tests.streams.backends import BriefStore
 from tests.streams.hidden_keys import ScriptedNoise
+from tests.streams.rows import add_rows
 
 LARGE = 10**6
 KEYS = ("home", "other")
@@ -106,7 +105,7 @@ def by_hand(rows: list[Row], setting: Setting) -> Store:
                 store.intake("s").add_many([Batch(counts={key: 1}, person=who)])
             else:
                 place = KEYS.index(key) if key in KEYS else key
-                stream.add_rows([place], np.array([1]), [who])
+                add_rows(stream, [place], [1], [who])
         stream.close_through(tick)
     return store
 

@@ -174,7 +174,6 @@ class Designed(LevelMechanism):
     budgets: Sequence[float]
     _: KW_ONLY
     delay: int = 0
-    planned_tick_seconds: float | None = field(default=None, compare=False, repr=False)
     kind: ClassVar[str] = "designed"
     _budget_fields: ClassVar[tuple[str, ...]] = ("budgets",)
 
@@ -186,10 +185,7 @@ class Designed(LevelMechanism):
         )
         if not 1 <= len(budgets) <= LEVELS:
             raise bad_parameter("number of budgets", len(budgets), f"from 1 to {LEVELS}", remedy)
-        tick = planned_tick(self.planned_tick_seconds)
-        set_fields(
-            self, budgets=budgets, delay=require_delay(self.delay), planned_tick_seconds=tick
-        )
+        set_fields(self, budgets=budgets, delay=require_delay(self.delay))
 
     def _level_budget(self, level: int) -> float:
         return self.budgets[min(level, len(self.budgets) - 1)]

@@ -16,7 +16,7 @@ import operator
 from collections import Counter
 from collections.abc import Hashable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
-from itertools import compress, repeat
+from itertools import compress
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -151,49 +151,17 @@ class Intake:
         """
         return self.accept([self.checked(batch) for batch in batches], at, position).fresh
 
-    def add_rows(
-        self,
-        keys: Sequence[Key] | Numbers,
-        amounts: Numbers,
-        persons: Sequence[str | bytes] | None = None,
-        *,
-        at: float | None = None,
-        position: ReadPosition | None = None,
-    ) -> int:
-        """Count single events in the open tick, in one transaction: one row each, with the position
-        of its key (the text of a hidden one) and its amount.
-
-        An amount above the unit's counts as that. ``at`` is the latest time of these
-        events, as in :meth:`add`. ``position`` says how far their source has been read; it is
-        stored in the same transaction, so a restart neither counts an event twice nor leaves one
-        out. Returns how many rows count: the others are beyond the cap of their person. That number
-        is for the operator only.
-        """
-        if not len(keys) == len(amounts) == (len(keys) if persons is None else len(persons)):
-            raise InputError(
-                "keys, amounts and persons must have one length; give each row its own"
-            )
-        keys = keys.tolist() if isinstance(keys, np.ndarray) else keys
-        hides = self.description.hidden is not None
-        for key in set(keys):
-            known = isinstance(key, int) and 0 <= key < len(self.positions)
-            if not known and not (hides and can_be_key(key)):
-                raise InputError("keys must be positions in the declared keys")
-        self._check_person(persons is not None)
-        if len(keys) and int(amounts.min()) < 0:
-            raise InputError("amount must be at least 0 for every event; leave the others out")
-        amounts = np.minimum(amounts, self.description.unit.amount)
-        hashes = repeat(b"") if persons is None else self._hashes(persons)
-        events = Events(list(zip(keys, repeat(1), amounts.tolist(), hashes)))
-        return self.accept([events], at, position).counted
-
     def accept(
         self,
         events: Sequence[Events],
         at: float | None = None,
         position: ReadPosition | None = None,
     ) -> Accepted:
-        """Accept events that are checked, in one transaction. Sums of theirs have no bound."""
+        """Accept events that are checked, in one transaction. Sums of theirs have no bound.
+
+        ``position`` says how far their source has been read; it is stored in the same transaction,
+        so a restart neither counts an event twice nor leaves one out.
+        """
         not_before = None if at is None else self.description.ticks.at(at)
         (outcome,) = accept_together([Acceptance(self, events, not_before, position)])
         if isinstance(outcome, FadecountError):
@@ -209,7 +177,7 @@ class Intake:
         Where the unit has several keys: under how many keys each person counts; or, with ``keys``,
         how many events of each person count under that key.
         """
-        unit, hashes = self.description.unit, self._hashes(persons)
+        unit, hashes = self.description.unit, self.hashes(persons)
         most = unit.events if keys is not None or unit.keys == 1 else unit.keys
         if keys is not None:
             hashes = [self._pair(person, key) for person, key in zip(hashes, keys, strict=True)]
@@ -260,7 +228,7 @@ class Intake:
         :meth:`Unit.takes` notes it, in the transaction that closes the ticks of these events."""
         names: dict[bytes, int] = {}
         for each, count in counted.items():
-            (person,) = self._hashes([each if isinstance(each, bytes) else each[0]])
+            (person,) = self.hashes([each if isinstance(each, bytes) else each[0]])
             names[person if isinstance(each, bytes) else self._pair(person, each[1])] = count
         self._note(block, names)
 
@@ -311,7 +279,7 @@ class Intake:
                 "largest_amount must be left out for a person: give each event by itself, with its"
                 " own amount"
             )
-        whose = b"" if person is None else self._hashes([person])[0]
+        whose = b"" if person is None else self.hashes([person])[0]
         if person is None or unit.amount > 1:
             entries = [(key, 1, count, whose) for key, count in zip(keys, counts, strict=True)]
         else:
@@ -341,9 +309,9 @@ class Intake:
         if wanted and not given:
             raise InputError("person must be given: the stream protects persons")
 
-    def _hashes(self, persons: Iterable[str | bytes]) -> list[bytes]:
-        """How persons are stored. An id and its digest are one person, whichever way the events
-        came."""
+    def hashes(self, persons: Iterable[str | bytes]) -> list[bytes]:
+        """How persons are stored, and named in :class:`Events`. An id and its digest are one
+        person, whichever way the events came."""
         secret, key = self._secret, self.person_key
         digests = (person_digest(each, key) if isinstance(each, str) else each for each in persons)
         return [hashlib.blake2b(each, key=secret, digest_size=16).digest() for each in digests]

@@ -407,13 +407,11 @@ class Published:
         ).table(last.keys)
         return table | {"appeared": np.array([appeared[key] for key in last.keys], dtype=np.int64)}
 
-    def top(
-        self, *, since: int | None = None, until: int | None = None, as_of: int | None = None
-    ) -> list[Ranked]:
+    def top(self, *, since: int | None = None, until: int | None = None) -> list[Ranked]:
         """The keys of the days that begin in the ticks from ``since`` to before ``until``, largest
         first: those that are declared, and those that appeared, with the days on which they did.
         Over several days, persons count once on each."""
-        hidden, steps = self.description.hidden, self._steps(as_of)
+        hidden, steps = self.description.hidden, self.steps
         end = self.first_tick + steps if until is None else until
         ranked: list[Ranked] = []
         declared = self._window(self.first_tick if since is None else since, end, steps)
