@@ -55,9 +55,9 @@ from fadecount.streams.loss import NO_GROUP, Group, GroupLoss, StreamLoss
 from fadecount.streams.published import Published
 
 if TYPE_CHECKING:
+    from fadecount.mechanisms.unit import Noted
     from fadecount.sources.files import Frame, Source
     from fadecount.streams import Reader, Store, Stream, Ticks
-    from fadecount.streams.inputs import Noted
     from fadecount.streams.status import Status
 
 CELLS = 1 << 17

@@ -14,8 +14,8 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from fadecount.errors import FadecountError, InputError, MissingExtraError
+from fadecount.mechanisms.unit import person_digest
 from fadecount.sources import Earlier, Reason, SourceOptions, check_source, files, read
-from fadecount.streams.inputs import person_digest
 from tests.sources.test_files import BAD_ROWS, ROW_OPTIONS, counted, options, rows_of, written
 
 pl = pytest.importorskip("polars")

@@ -13,6 +13,7 @@ import pytest
 
 from fadecount.errors import InputError, ParameterError
 from fadecount.mechanisms import Unit
+from fadecount.mechanisms.unit import person_digest
 from fadecount.sources import (
     Earlier,
     History,
@@ -23,7 +24,6 @@ from fadecount.sources import (
     first_bad_row,
     read,
 )
-from fadecount.streams.inputs import person_digest
 
 HOUR = 3600
 CANARY = "kanarie7"

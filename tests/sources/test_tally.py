@@ -10,8 +10,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from fadecount.mechanisms.unit import Noted, person_digest
 from fadecount.sources import Earlier, Reason, SourceOptions, SourceReport, files, read, tally
-from fadecount.streams.inputs import Noted, person_digest
 from tests.sources.test_files import rows_of, written
 
 pl = pytest.importorskip("polars")

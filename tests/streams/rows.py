@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from fadecount.streams.inputs import Events, Intake, Key, ReadPosition
+from fadecount.mechanisms.unit import Key
+from fadecount.streams.inputs import Events, Intake, ReadPosition
 
 
 def add_rows(

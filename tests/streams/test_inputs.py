@@ -18,10 +18,11 @@ from numpy.typing import NDArray
 import fadecount as fc
 from fadecount.errors import ClockError, InputError, ParameterError
 from fadecount.mechanisms import Unit
+from fadecount.mechanisms.unit import person_digest
 from fadecount.streams import Batch, Description, Seal, Store, Stream, Ticks, inputs
 from fadecount.streams import stream as stream_module
 from fadecount.streams.figures import Closed
-from fadecount.streams.inputs import ReadPosition, person_digest
+from fadecount.streams.inputs import ReadPosition
 from fadecount.streams.stream import close_together
 from tests.streams.backends import Backend, BriefStore, SQLiteBackend, totals_of
 from tests.streams.rows import add_rows

@@ -3,6 +3,7 @@ public and fixed when a stream is created."""
 
 from __future__ import annotations
 
+import hashlib
 from collections.abc import Hashable, Mapping, MutableMapping
 from dataclasses import asdict, dataclass
 from typing import Literal
@@ -15,6 +16,10 @@ from fadecount.mechanisms.blocks import Blocks
 from fadecount.mechanisms.loss import Loss
 
 LARGEST_EVENTS = 1_000_000
+Key = int | str
+"""The position of a declared key, or the text of a hidden one."""
+Noted = bytes | tuple[bytes, Key]
+"""The digest of a person, or that of a person and a key."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -232,3 +237,11 @@ class Unit:
 
 
 ONE_EVENT = Unit()
+
+
+def person_digest(person: str, key: bytes) -> bytes:
+    """A digest of fixed size that stands for a person while a tick is open; the text itself is not
+    kept. It is keyed, so nobody outside can find two people with the same digest."""
+    return hashlib.blake2b(
+        person.encode("utf-8", "surrogatepass"), digest_size=16, key=key
+    ).digest()

@@ -17,12 +17,12 @@ from pathlib import Path
 from typing import BinaryIO
 
 from fadecount.errors import InputError, bad_parameter
+from fadecount.mechanisms.unit import Key, person_digest
 from fadecount.noise import unpredictable
 from fadecount.sources.files import line_format, require_file
 from fadecount.sources.options import SourceOptions
 from fadecount.sources.report import SourceReport
 from fadecount.sources.rows import Event, Lines, Reason, Rules, Texts, numbered_lines, row_reader
-from fadecount.streams.inputs import Key, person_digest
 
 FLUSH_ROWS = 10_000
 LINES_WAITING = 10_000

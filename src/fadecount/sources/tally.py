@@ -21,13 +21,13 @@ from typing import TYPE_CHECKING, Any, NamedTuple, TypeAlias
 import numpy as np
 import numpy.typing as npt
 
+from fadecount.mechanisms.unit import Key, Noted, person_digest
 from fadecount.noise import unpredictable
 from fadecount.sources.report import SourceReport
 from fadecount.sources.rows import Event, Reason, Rules
 from fadecount.sources.times import EARLIEST, NO_TIME
 from fadecount.streams.discovery import Counts
 from fadecount.streams.embargo import add_counts
-from fadecount.streams.inputs import Key, Noted, person_digest
 
 if TYPE_CHECKING:
     import polars

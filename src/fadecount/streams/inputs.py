@@ -24,6 +24,7 @@ from numpy.typing import NDArray
 
 from fadecount.counters.inputs import add_up
 from fadecount.errors import ClockError, FadecountError, InputError, ParameterError
+from fadecount.mechanisms.unit import Key, Noted, person_digest
 from fadecount.streams.database import Context, placeholders
 from fadecount.streams.discovery import LONGEST_KEY, Counts, can_be_key
 from fadecount.streams.embargo import full, hide, take_hidden
@@ -44,12 +45,8 @@ _ROW_BYTES = 100
 """Approximate size of a row without its body."""
 
 Numbers = NDArray[np.int64]
-Key = int | str
-"""The position of a declared key, or the text of a hidden one."""
 Entry = tuple[Key, int, int, bytes]
 """A key, how many events, the amount of each, and a hash of the person."""
-Noted = bytes | tuple[bytes, Key]
-"""The digest of a person, or that of a person and a key."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -505,18 +502,6 @@ def accept_together(acceptances: Sequence[Acceptance]) -> list[Accepted | Fadeco
             context.checkpoint("accept written")
         context.checkpoint("accept committed")
     return outcomes
-
-
-def person_digest(person: str, key: bytes) -> bytes:
-    """A digest of fixed size that stands for a person while a tick is open; the text itself is not
-    kept.
-
-    It is keyed (:attr:`Intake.person_key`): nobody outside can find two people with the same
-    digest.
-    """
-    return hashlib.blake2b(
-        person.encode("utf-8", "surrogatepass"), digest_size=16, key=key
-    ).digest()
 
 
 def take_inputs(context: Context, statuses: Sequence[Status]) -> dict[int, Numbers]:

@@ -15,6 +15,7 @@ from numpy.typing import NDArray
 from fadecount.counters.figures import FigureMaker
 from fadecount.counters.inputs import add_up
 from fadecount.errors import AlreadyReleasedError, ClockError, FenceError, InputError, StoreError
+from fadecount.mechanisms.unit import Noted
 from fadecount.noise import unpredictable
 from fadecount.streams.audit_log import Act
 from fadecount.streams.database import Context
@@ -32,7 +33,7 @@ from fadecount.streams.embargo import (
 )
 from fadecount.streams.fence import publish, recover
 from fadecount.streams.figures import CELLS, Closed, FigureRows, write_figures
-from fadecount.streams.inputs import Intake, Noted, noted_as, take_inputs
+from fadecount.streams.inputs import Intake, noted_as, take_inputs
 from fadecount.streams.state import StoredState, lacks_noise, write_state
 from fadecount.streams.status import Status, lock_streams, write_keys, write_statuses
 from fadecount.streams.ticks import ClockState, read_clock
