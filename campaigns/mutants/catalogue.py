@@ -1433,4 +1433,26 @@ MUTANTS = (
         "self._maker.open[number].count += 0 * count",
         BLOCK_COUNTERS,
     ),
+    # Spark: one directory of an epoch, one job at a time, every declared key, every cap.
+    Mutant(
+        "the second of two jobs on Spark commits too",
+        "spark/ledger.py",
+        "if self.last() != commit:",
+        "if False:",
+        ("tests/spark/test_table.py",),
+    ),
+    Mutant(
+        "a copied state on Spark goes on",
+        "spark/ledger.py",
+        "if last.mark != self._directory.mark(last.files[0]):",
+        "if False:",
+        ("tests/spark/test_table.py",),
+    ),
+    Mutant(
+        "the cap of a person on Spark is not held",
+        "spark/pipeline.py",
+        "rank <= if(declared, {unit.events}, 1)",
+        "rank <= if(declared, {unit.events} + 1, 1)",
+        ("tests/spark/test_table.py",),
+    ),
 )
