@@ -18,58 +18,11 @@ HOURS = Ticks(tick_seconds=3600)
 PERSON = Unit(of="person", amount=2, events=3)
 
 
-@pytest.mark.parametrize(
-    ("unit", "sensitivity", "text"),
-    [
-        (Unit(), 1, "one event"),
-        (Unit(amount=5), 5, "one event with an amount up to 5"),
-        (Unit(of="person"), 1, "one person within a tick, at most 1 event"),
-        (Unit(of="person", events=3), 3, "one person within a tick, at most 3 events"),
-        (PERSON, 6, "one person within a tick, at most 3 events with an amount up to 2 each"),
-        (
-            Unit(of="person", events=3, keys=4),
-            12,
-            "one person within a tick, at most 3 events in each of at most 4 keys",
-        ),
-        (
-            Unit(of="person", amount=5, keys=4),
-            20,
-            (
-                "one person within a tick, at most 1 event in each of at most 4 keys, with an"
-                " amount up to 5 each"
-            ),
-        ),
-    ],
-)
-def test_units_in_figures_words_and_json(unit: Unit, sensitivity: int, text: str) -> None:
-    assert unit.sensitivity == sensitivity
-    assert unit.text == text
-    assert Unit.from_json(json.loads(json.dumps(unit.to_json()))) == unit
-    described = Description(name="doors", mechanism=fc.Gradual(epsilon=0.1), ticks=HOURS, unit=unit)
+def test_a_description_keeps_its_unit() -> None:
+    described = Description(
+        name="doors", mechanism=fc.Gradual(epsilon=0.1), ticks=HOURS, unit=PERSON
+    )
     assert Description.from_json("doors", described.to_json()) == described
-
-
-@pytest.mark.parametrize(
-    "fields",
-    [
-        {"of": "household"},
-        {"amount": 0},
-        {"amount": True},
-        {"events": 2},
-        {"of": "person", "events": 0},
-        {"of": "person", "events": 1_000_001},
-        {"of": "person", "amount": 1 << 50, "events": 3},
-        {"keys": 2},
-        {"of": "person", "keys": 0},
-        {"of": "person", "keys": 1_000_001},
-        {"of": "person", "events": 1_000_000, "keys": 1_000_000, "amount": 1 << 20},
-        {"window": 3},
-    ],
-)
-def test_what_is_no_unit_is_refused_in_one_line(fields: dict[str, object]) -> None:
-    with pytest.raises(ParameterError, match=r"unit.* must be .*; ") as raised:
-        Unit.from_json(fields)
-    assert "\n" not in str(raised.value)
 
 
 def test_a_damaged_unit_is_refused() -> None:
