@@ -101,7 +101,7 @@ def accepted(chosen: Chosen, file: str, number: int) -> bool:
     caps: dict[str, Any] = {}
     if planned is not None:
         caps = {"amount": planned.amount, "events": planned.events, "keys": planned.keys}
-        caps |= {"of": "person", "per": planned.per} if planned.per != "event" else {}
+        caps |= {"of": "person", "per": planned.per} if planned.of == "person" else {}
     body = {"name": "served", "tick": tick, "mechanism": plan, "unit": caps}
     served = _description(msgspec.convert(body, NewStream))
     for age, loss in plan["plan"]["option"]["curve"].items():
