@@ -388,7 +388,7 @@ MUTANTS = (
     ),
     Mutant(
         "distinct persons added up",
-        "streams/published.py",
+        "streams/description.py",
         'or parse_duration(per, name="per") > parse_duration(slot):',
         ":",
         ("tests/streams/test_distinct.py",),
@@ -397,15 +397,15 @@ MUTANTS = (
     Mutant(
         "an amount above the unit's counted",
         "streams/inputs.py",
-        "counts = [min(count, unit.amount) for count in counts]",
-        "counts = [*counts]",
+        "(key, times, min(amount, unit.amount), whose)",
+        "(key, times, amount, whose)",
         ("tests/streams/test_inputs.py",),
     ),
     Mutant(
         "the amount of an event taken for a sum",
         "streams/inputs.py",
-        "if unit.amount > 1 and largest is None:",
-        "if unit.amount > 1 and largest is None and person is not None:",
+        "if self.description.unit.amount == 1:",
+        "if batch.person is None:",
         ("tests/streams/test_inputs.py",),
     ),
     Mutant(
@@ -837,8 +837,8 @@ MUTANTS = (
     Mutant(
         "equal events counted once",
         "service/writer.py",
-        "times * event.count",
-        "event.count",
+        "times * each.count",
+        "each.count",
         ("tests/service/test_leader.py",),
     ),
     Mutant(

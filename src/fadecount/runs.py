@@ -31,7 +31,6 @@ from fadecount.counters.inputs import add_up
 from fadecount.durations import UNITS
 from fadecount.errors import ClockError, InputError, ParameterError, bad_parameter
 from fadecount.mechanisms import Discovery, Mechanism, Unit
-from fadecount.noise import unpredictable
 from fadecount.rounding import shown_loss
 from fadecount.sources import (
     Earlier,
@@ -50,7 +49,7 @@ from fadecount.streams.calendar import BlockCalendar, calendar_of
 from fadecount.streams.description import ONLY_KEY, Description, checked_keys
 from fadecount.streams.discovery import Counts, HiddenKeys
 from fadecount.streams.embargo import add_counts, count_ticks, drawn, new_machine
-from fadecount.streams.figures import Closed, FigureRows, FiguresInMemory
+from fadecount.streams.figures import CELLS, Closed, FigureRows, FiguresInMemory
 from fadecount.streams.loss import NO_GROUP, Group, GroupLoss, StreamLoss
 from fadecount.streams.published import Published
 
@@ -60,8 +59,6 @@ if TYPE_CHECKING:
     from fadecount.streams import Reader, Store, Stream, Ticks
     from fadecount.streams.status import Status
 
-CELLS = 1 << 17
-"""Counts (ticks times keys) that a history releases at once."""
 LARGEST_DAY = 1 << 24
 """Counts (ticks times keys) of a day that are released at once, where the unit is a day."""
 LARGEST_RANGE = 50_000_000
@@ -246,17 +243,17 @@ def _tick_bounds(
     )
     over = ticks.at(clock())
     if not live and end is not None and end > over:
-        bound = f"at most {ticks.shown(over)}, when the last tick so far ended"
+        bound = f"at most {ticks.local(over)}, when the last tick so far ended"
         remedy = "figures of later ticks would be public before their time"
-        raise bad_parameter("until", ticks.shown(end), bound, remedy)
+        raise bad_parameter("until", ticks.local(end), bound, remedy)
     return begin, end, over
 
 
 def _check_start(ticks: Ticks, begin: int | None, first: int | None) -> None:
     """Refuse another start than that of the stream, if it has one."""
     if begin is not None and first is not None and begin != first:
-        bound = f"{ticks.shown(first)}, where the stream began"
-        raise bad_parameter("start", ticks.shown(begin), bound, "leave it out")
+        bound = f"{ticks.local(first)}, where the stream began"
+        raise bad_parameter("start", ticks.local(begin), bound, "leave it out")
 
 
 def _released(
@@ -432,11 +429,9 @@ class MemoryStream:
 
     def _appearing(self, day: int, begin: int) -> list[tuple[int, FigureRows]]:
         """The figures of the hidden keys of a day that ends."""
-        hidden = self.description.hidden
-        if hidden is None:
+        if self.description.hidden is None:
             return []
-        persons = hidden.sampled(self._hidden, unpredictable(32))
-        self._hidden = {}
+        persons, self._hidden = self._hidden, {}
         return drawn(self.description, begin, day, persons)
 
 

@@ -3,16 +3,13 @@
 from __future__ import annotations
 
 import json
-from functools import partial
 from typing import Any
 
 import pytest
 
 import fadecount as fc
-from fadecount.service import write_routes
 from fadecount.service.client import ServiceError
-from fadecount.streams import inputs
-from fadecount.streams.discovery import HiddenKeys
+from fadecount.streams import embargo, inputs
 from tests.service.harness import Harness, Reply
 
 DISCOVERY = fc.Discovery("1d", ((0, 4096.0),), 1e-9)
@@ -78,7 +75,7 @@ def test_too_many_keys_stop_their_stream_only(
     harness: Harness, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(inputs, "JOIN_ENTRIES", 4)
-    monkeypatch.setattr(write_routes, "HiddenKeys", partial(HiddenKeys, most=2))
+    monkeypatch.setattr(embargo, "MOST_KEYS", 2)
     with harness.client() as client:
         client.create("pages", tick="1h", mechanism=DAYS, unit=UNIT, discovery=DISCOVERY)
         answers = [send(harness, f"/{each}", f"person {each}")[0] for each in range(20)]

@@ -108,4 +108,4 @@ class PostgresBackend:
 
     def query(self, sql: str) -> list[tuple[Any, ...]]:
         with self.reader() as reader:
-            return reader._database.query(sql)
+            return reader.database.query(sql)

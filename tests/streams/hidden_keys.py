@@ -12,7 +12,7 @@ from fadecount.mechanisms import Unit
 from fadecount.noise import Law
 from fadecount.streams import Batch, Description, Store, Stream, Ticks
 from fadecount.streams.discovery import DISCOVERED, HiddenKeys
-from fadecount.streams.published import Table
+from fadecount.streams.slots import Table
 
 HOURS = Ticks(tick_seconds=3600)
 FIRST = 20_000 * 24
@@ -47,14 +47,13 @@ def describe(
     discovery: fc.Discovery = DISCOVERY,
     other: str | None = None,
     sample: float = 1.0,
-    most: int = 1000,
 ) -> Description:
     return Description(
         name="pages",
         mechanism=DAYS,
         ticks=HOURS,
         unit=Unit(of="person", per="1d", keys=keys, events=events),
-        hidden=HiddenKeys(discovery=discovery, other=other, sample=sample, most=most),
+        hidden=HiddenKeys(discovery=discovery, other=other, sample=sample),
     )
 
 

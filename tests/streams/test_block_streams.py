@@ -273,7 +273,7 @@ def test_readers_select_from_no_secret_table(
     with backend.open() as store:
         list(create(store).release(FIRST, some_counts()))
         with backend.reader() as reader:
-            kind = type(reader._database)
+            kind = type(reader.database)
         query = kind.query
 
         def noted(self: Any, sql: str, values: Sequence[Any] = ()) -> Any:
@@ -295,9 +295,9 @@ def test_a_connection_for_readers_cannot_select_secrets(tmp_path: Path) -> None:
     secret = ("embargo", "ratchets", "state", "inputs", "persons", "seen", "positions", "tokens")
     for sql in (f"SELECT * FROM {table}" for table in (*secret, "secrets", "hidden")):  # noqa: S608
         with backend.reader() as reader, pytest.raises(StoreError, match="prohibited"):
-            reader._database.query(sql)
+            reader.database.query(sql)
     with backend.reader() as reader:
-        assert reader._database.query("SELECT COUNT(*) FROM figures") > [(0,)]
+        assert reader.database.query("SELECT COUNT(*) FROM figures") > [(0,)]
 
 
 def test_after_a_downtime_ticks_close_in_order_and_stages_have_their_nominal_times(

@@ -111,12 +111,12 @@ def test_the_log_is_emptied_within_a_minute_and_a_reader_delays_nobody(
         stream.close_through(FIRST + 2)
         assert log.stat().st_size == 0
         with backend.reader() as reader:
-            reader._database.change("BEGIN")
+            reader.database.change("BEGIN")
             assert reader.status("doors").steps == 3
             now[0] += 60
             stream.close_through(FIRST + 3)  # it does not wait for the reader
             assert log.stat().st_size > 0
-            reader._database.change("ROLLBACK")
+            reader.database.change("ROLLBACK")
         stream.close_through(FIRST + 4)
         assert log.stat().st_size == 0, "tried again with the next tick"
         stream.close_through(FIRST + 5)

@@ -5,6 +5,7 @@ from __future__ import annotations
 
 import shutil
 import sqlite3
+from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
@@ -103,8 +104,9 @@ def test_an_accepted_fork_goes_on_and_every_loss_holds_it(forked: Path) -> None:
         assert reader.status("doors").forks == (20,)
         assert reader.loss("doors", 5) == 2 * MECHANISM.loss(15)
         assert reader.loss("doors", 20) == 2 * MECHANISM.loss(0)
-        assert reader.loss("doors", 21, at=60.0 * 26) == MECHANISM.loss(4)
-        assert reader.loss("doors", 5, at=60.0 * 116) == 2 * MECHANISM.loss(110)
+        later = replace(reader.status("doors").loss, steps=25)
+        assert later.of_step(21).epsilon == MECHANISM.loss(4)
+        assert replace(later, steps=115).of_step(5).epsilon == 2 * MECHANISM.loss(110)
     with open_copy(forked) as store, pytest.raises(FenceError):
         store.open("doors")
 
@@ -125,7 +127,8 @@ def test_forks_of_a_gaussian_stream_add_up_in_squares(tmp_path: Path) -> None:
             == GAUSSIAN.composed_loss(15, histories=2).epsilon
             < 2 * GAUSSIAN.loss(15)
         )
-        assert reader.loss("doors", 21, at=60.0 * 26) == GAUSSIAN.composed_loss(4).epsilon
+        later = replace(reader.status("doors").loss, steps=25)
+        assert later.of_step(21).epsilon == GAUSSIAN.composed_loss(4).epsilon
 
 
 def test_forks_add_up_over_both_histories(forked: Path) -> None:
@@ -227,10 +230,7 @@ def test_one_rule_for_the_loss_in_all_histories() -> None:
     assert forked.at_age(0).epsilon == forked.of_step(10).epsilon == 0.25
     assert shown_loss(forked.at_age(0).epsilon) == shown_loss(0.25)
     assert forked.of_step(11).epsilon == 0.0
-    assert forked.of_step(11, through=11).epsilon == 0.125
-    assert forked.of_step(5, through=3).epsilon == forked.of_step(5).epsilon, (
-        "what is published stays published"
-    )
+    assert replace(forked, steps=11).of_step(11).epsilon == 0.125
     unknown = StreamLoss(mechanism=mechanism, sensitivity=3, forks=(None,), steps=10)
     assert (
         unknown.at_age(7).epsilon

@@ -19,6 +19,7 @@ from fadecount.streams import (
     Seal,
     Stream,
     Ticks,
+    embargo,
     inputs,
     sqlite,
 )
@@ -284,8 +285,9 @@ class TestTheOpenDay:
         self, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
     ) -> None:
         monkeypatch.setattr(inputs, "JOIN_ENTRIES", 1 << 30)
+        monkeypatch.setattr(embargo, "MOST_KEYS", 3)
         with SQLiteBackend(tmp_path).open() as store:
-            stream = create(store, describe(most=3))
+            stream = create(store)
             for person in range(4):
                 bring(stream, f"{person}", [person])
             for _ in range(2):
@@ -297,8 +299,9 @@ class TestTheOpenDay:
     ) -> None:
         """The request that brings one key too many is taken like any other; then none is."""
         monkeypatch.setattr(inputs, "JOIN_ENTRIES", 4)
+        monkeypatch.setattr(embargo, "MOST_KEYS", 3)
         with SQLiteBackend(tmp_path).open() as store:
-            stream = create(store, describe(most=3))
+            stream = create(store)
             with pytest.raises(FullError):
                 for person in range(20):  # rows are joined from time to time
                     bring(stream, f"{person}", [person])
@@ -343,7 +346,7 @@ class TestRefusals:
                 describe(),
                 mechanism=fc.Gaussian(sigma=16.0, half_lives=(32, 1), weights=(0.01, 0.25, 0.74)),
             )
-        for wrong in ({"sample": 0.0}, {"sample": 1.5}, {"most": 0}, {"discovery": DAYS}):
+        for wrong in ({"sample": 0.0}, {"sample": 1.5}, {"discovery": DAYS}):
             with pytest.raises(ParameterError, match=next(iter(wrong))):
                 HiddenKeys(**{"discovery": DISCOVERY, **wrong})  # type: ignore[arg-type]
         months = HiddenKeys(discovery=fc.Discovery("1mo", ((0, 1.0),), 1e-6))
@@ -359,7 +362,7 @@ class TestRefusals:
             assert store.open_or_create("pages", **asked).keys == ()  # type: ignore[arg-type]
 
     def test_descriptions_are_read_back(self) -> None:
-        for each in (describe(), describe(other="x", sample=0.25, most=7)):
+        for each in (describe(), describe(other="x", sample=0.25)):
             assert Description.from_json("pages", each.to_json()) == each
 
 
@@ -429,7 +432,7 @@ def test_lone_keys_appear_as_often_as_delta_says() -> None:
     """And the exact chance is told from 2/3 and 3/2 of it; false alarms: below 1e-6."""
     discovery = fc.Discovery("1d", ((0, 1.0), (30, 3.0)), 0.01)
     lone = dict.fromkeys(map(str, range(200_000)), 1)
-    described = describe(discovery=discovery, most=len(lone))
+    described = describe(discovery=discovery)
     figures = [rows for _, rows in drawn(described, 0, 0, lone)]
     for stage, each in enumerate(figures):
         chance = discovery.passing(stage)
@@ -563,7 +566,7 @@ def everything_read(backend: Backend) -> list[object]:
             [(each.key, each.value, each.around) for each in stream.top()],
             [csv_text(table_rows("pages", each, "UTC")) for each in published_tables(stream)],
             about_stream(status.description, status.loss, status.group),
-            reader._database.query("SELECT level, stage, first_tick, body FROM figures"),
+            reader.database.query("SELECT level, stage, first_tick, body FROM figures"),
         ]
 
 
@@ -599,4 +602,4 @@ def test_a_reader_cannot_select_hidden_keys(tmp_path: Path) -> None:
         stream: Stream = create(store)
         bring(stream, "a", range(3))
         with backend.reader() as reader, pytest.raises(StoreError, match="prohibited"):
-            reader._database.query("SELECT body FROM hidden")
+            reader.database.query("SELECT body FROM hidden")

@@ -91,18 +91,13 @@ def test_amounts_are_held_to_the_unit(backend: Backend) -> None:
 def test_one_event_adds_at_most_the_amount_of_its_unit_through_every_door(backend: Backend) -> None:
     with backend.open(noise=NamedNoise()) as store:
         stream, intake = create(store, Unit(amount=5)), store.intake("doors")
-        for largest in (6, -1):
-            with pytest.raises(InputError, match="largest_amount must be from 0 to 5"):
-                stream.add_many([Batch(counts={"a": 6}, largest_amount=largest)])
         assert stream.add({"a": 5, "b": 0}, id="1") and stream.add({"a": 1000}, id="2")
         assert stream.add_many([Batch(counts={"a": 1}), Batch(counts={"a": 6})])
         assert intake.add_many([Batch(counts={"b": 6})])
         assert add_rows(stream, [1, 1], [5, 9]) == 2
-        assert stream.add_many([Batch(counts={"a": 1000}, largest_amount=5)]), (
-            "a sum of events, none of which has more than 5"
-        )
+        assert stream.accept([stream.events([("a", 2, 5), ("b", 3, 9)], None, None)]).fresh
         values = stream.close_through(0)[0].values
-    np.testing.assert_array_equal(values, expected(MECHANISM, np.array([[1016, 15]])))
+    np.testing.assert_array_equal(values, expected(MECHANISM, np.array([[26, 30]])))
 
 
 def test_sums_that_do_not_fit_stay_at_the_limit_and_stop_the_stream() -> None:
@@ -122,12 +117,20 @@ def test_sums_that_do_not_fit_stay_at_the_limit_and_stop_the_stream() -> None:
             list(stream.release(0, np.array([[(1 << 63) - 1]], dtype=np.int64)))
 
 
-def test_sums_of_the_amounts_of_a_person_are_refused() -> None:
-    """Of a sum nobody can say how many events it has, so it could pass the person's cap."""
+def test_events_of_one_key_count_up_to_the_cap_of_their_person(backend: Backend) -> None:
+    with backend.open(noise=NamedNoise()) as store:
+        stream = create(store, Unit(of="person", amount=3, events=3))
+        assert stream.accept([stream.events([("a", 2, 1), ("a", 2, 3)], None, "ann")]).counted == 3
+        values = stream.close_through(0)[0].values
+    np.testing.assert_array_equal(values, expected(MECHANISM, np.array([[5, 0]])))
+
+
+def test_the_bound_of_a_count_is_one_of_how_many_events_times_their_amount() -> None:
     with BriefStore() as store:
-        stream = create(store, Unit(of="person", amount=3, events=2))
-        with pytest.raises(InputError, match="largest_amount must be left out"):
-            stream.add_many([Batch(counts={"a": 3}, person="ann", largest_amount=3)])
+        stream = create(store, Unit(amount=5))
+        assert stream.events([("a", 2**37, 8)], None, None).entries == [(0, 2**37, 5, b"")]
+        with pytest.raises(InputError, match="from 0 to"):
+            stream.events([("a", 2**38, 5)], None, None)
 
 
 def test_persons_are_given_where_the_unit_is_a_person_and_only_there() -> None:

@@ -165,7 +165,7 @@ def test_batches_for_several_streams_are_accepted_in_one_transaction(backend: Ba
         ]
         last, late, deleted, none = accept_together([*wanted, Acceptance(intakes[0], [])])
         assert (
-            (last, none) == (Accepted([True, False], 1), Accepted([], 0))
+            (last, none) == (Accepted([True, False], 10), Accepted([], 0))
             and isinstance(late, ClockError)
             and isinstance(deleted, ParameterError)
         )

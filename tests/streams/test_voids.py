@@ -76,7 +76,7 @@ def test_a_backup_holds_no_noise_that_is_drawn_ahead(tmp_path: Path) -> None:
         assert body[:24] not in content and body[24:56] not in content
         assert body in backend.path.read_bytes()
     with Reader.of_file(restored(backend, backup, "new") / "streams.db") as reader:
-        assert stored(reader._database) == figures
+        assert stored(reader.database) == figures
 
 
 def test_a_restored_stream_gives_up_its_open_ties_and_goes_on(tmp_path: Path) -> None:

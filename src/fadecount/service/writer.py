@@ -36,7 +36,7 @@ from fadecount.service.http import Problem, bad_request, not_found, unavailable
 from fadecount.service.parsing import SentEvents
 from fadecount.service.settings import Clock, Limits
 from fadecount.service.tokens import Tokens
-from fadecount.streams import Batch, Description, Store, Stream
+from fadecount.streams import Description, Store, Stream
 from fadecount.streams.audit_log import AuditLogError
 from fadecount.streams.figures import CELLS, Closed
 from fadecount.streams.inputs import Acceptance, Events, Intake, accept_together
@@ -500,19 +500,9 @@ def _checked(intake: Intake, sent: SentEvents, batch_id: str | None) -> Events |
         wanted = "needs the person of" if unit.of == "person" else "takes no persons, only"
         detail = f"this stream protects {unit.text}; it {wanted} the events"
         return bad_request("wrong_person", detail)
-    counts: dict[str, int] = {}
-    largest = most_times = 0
-    for event, times in sent.times.items():
-        times, amount = times * event.count, min(event.amount, unit.amount)
-        counts[event.key] = counts.get(event.key, 0) + times * amount
-        largest, most_times = max(largest, amount), max(most_times, times)
-    single = len(counts) == len(sent.times) and most_times <= 1
-    if person is not None and unit.amount > 1 and not single:
-        detail = "send one event per key and request, of one person: its amount is the event's"
-        return bad_request("wrong_amount", detail)
+    events = [(each.key, times * each.count, each.amount) for each, times in sent.times.items()]
     try:
-        most = None if single else largest
-        return intake.checked(Batch(counts=counts, id=batch_id, person=person, largest_amount=most))
+        return intake.events(events, batch_id, person)
     except InputError:
         detail = (
             "every key must be declared, and counts within bounds; nothing of this request was"

@@ -152,12 +152,8 @@ class Database(ABC):
         """``failures`` are the errors of the database; ``failed`` makes the error for a reason."""
         self._failures, self._failed = failures, failed
         self._guard = threading.RLock()
-        self._broken = False
-
-    @property
-    def broken(self) -> bool:
+        self.broken = False
         """Whether the connection has failed or was closed."""
-        return self._broken
 
     @property
     @abstractmethod
@@ -206,7 +202,7 @@ class Database(ABC):
     def close(self) -> None:
         """Close the connection."""
         with self._guard:
-            self._broken = True
+            self.broken = True
             with suppress(self._failures):
                 self._connection.close()
 
@@ -238,7 +234,7 @@ class Database(ABC):
             try:
                 yield
             except BaseException:
-                if not self._broken:
+                if not self.broken:
                     self.change("ROLLBACK")
                 raise
             self.change("COMMIT")
@@ -253,12 +249,12 @@ class Database(ABC):
 
     def _run(self, action: Callable[[], Any]) -> Any:
         with self._guard:
-            if self._broken:
+            if self.broken:
                 raise self._failed("an earlier error left it in doubt")
             try:
                 return action()
             except self._failures as error:
-                self._broken = True
+                self.broken = True
                 raise self._failed(self._reason(error)) from error
 
 

@@ -12,14 +12,13 @@ from dataclasses import dataclass
 from functools import partial
 from typing import Any
 
-from fadecount.checks import require_integer, require_real
+from fadecount.checks import require_real
 from fadecount.errors import bad_parameter
 from fadecount.mechanisms import Discovery
 
 DISCOVERED = -1
 """The level of the figures of hidden keys."""
 LONGEST_KEY = 200
-MOST_KEYS = 1 << 24
 
 Counts = Mapping[str, int]
 """How many persons brought each key."""
@@ -32,13 +31,11 @@ class HiddenKeys:
     They are hidden, and appear by ``discovery``. With ``other``, each counts under that declared
     key too, and the losses of both add up. Of all keys, only the part ``sample`` can appear, chosen
     at random for each day before it begins: it bounds the store if somebody sends ever new keys.
-    More than ``most`` keys in one day stop the stream.
     """
 
     discovery: Discovery
     other: str | None = None
     sample: float = 1.0
-    most: int = MOST_KEYS
 
     def __post_init__(self) -> None:
         if not isinstance(self.discovery, Discovery):
@@ -46,13 +43,9 @@ class HiddenKeys:
             raise bad_parameter("discovery", self.discovery, "a fadecount.Discovery", example)
         remedy = "it is the part of all keys that can appear"
         require_real("sample", self.sample, low=1e-9, high=1.0, open_ends=False, remedy=remedy)
-        remedy = "it is how many hidden keys a day may have"
-        require_integer("most", self.most, minimum=1, maximum=MOST_KEYS, remedy=remedy)
 
     def sampled(self, counts: Counts, secret: bytes) -> Counts:
         """Those of the keys that are in the sample of the day whose secret this is."""
-        if self.sample == 1.0:
-            return counts
         digest = partial(hashlib.blake2b, key=secret, digest_size=8, person=b"sample")
         return {
             key: number
@@ -66,8 +59,8 @@ class HiddenKeys:
 
     def to_json(self) -> dict[str, Any]:
         """The fields, for JSON."""
-        fields = {"other": self.other, "sample": self.sample, "most": self.most}
-        return {"discovery": self.discovery.to_json(), **fields}
+        discovery = self.discovery.to_json()
+        return {"discovery": discovery, "other": self.other, "sample": self.sample}
 
     @classmethod
     def from_json(cls, fields: Mapping[str, Any]) -> HiddenKeys:

@@ -15,7 +15,7 @@ see how many keys wait.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Sequence, Sized
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -26,7 +26,7 @@ from fadecount.counters.figures import FigureMaker, Made
 from fadecount.errors import FullError
 from fadecount.mechanisms import Blocks, Mechanism
 from fadecount.noise import Chain, NoiseSource, SystemNoise
-from fadecount.streams.discovery import DISCOVERED, Counts, HiddenKeys
+from fadecount.streams.discovery import DISCOVERED, Counts
 from fadecount.streams.figures import FigureRows, packed, unpacked
 from fadecount.streams.ticks import DAY, Ticks
 
@@ -39,6 +39,8 @@ if TYPE_CHECKING:
 Machine = Counter | FigureMaker
 """What a stream counts with."""
 Numbers = NDArray[np.int64]
+MOST_KEYS = 1 << 24
+"""More hidden keys in one day stop the stream."""
 Dated = tuple[int, FigureRows]
 """Figures, and the end of the tick with which they become public."""
 SMALLEST_CLASS = 4096
@@ -136,8 +138,8 @@ def drawn(
     key has noises of its own, drawn here and once; nothing is left of a key that no stage shows."""
     hidden, ticks = description.hidden, description.ticks_of(day)
     assert hidden is not None
-    if len(persons) > hidden.most:
-        raise full(hidden)
+    if is_full(persons):
+        raise full()
     begin = max(first_tick, ticks.start)
     keys, counts = list(persons), _numbers(persons)
     discovery = hidden.discovery
@@ -156,10 +158,15 @@ def drawn(
     return dated
 
 
-def full(hidden: HiddenKeys) -> FullError:
+def is_full(keys: Sized) -> bool:
+    """Whether a day has more hidden keys than a stream takes."""
+    return len(keys) > MOST_KEYS
+
+
+def full() -> FullError:
     """The incident that stops a stream."""
     return FullError(
-        f"hidden keys of one day must be at most {hidden.most:,}; the stream stops: find out who"
+        f"hidden keys of one day must be at most {MOST_KEYS:,}; the stream stops: find out who"
         " sends ever new keys, then go on with a new stream and a smaller sample"
     )
 

@@ -27,7 +27,7 @@ from fadecount.errors import ClockError, FadecountError, InputError, ParameterEr
 from fadecount.mechanisms.unit import Key, Noted, person_digest
 from fadecount.streams.database import Context, placeholders
 from fadecount.streams.discovery import LONGEST_KEY, Counts, can_be_key
-from fadecount.streams.embargo import full, hide, take_hidden
+from fadecount.streams.embargo import full, hide, is_full, take_hidden
 from fadecount.streams.seal import SecretRows
 from fadecount.streams.status import Status, read_keys
 
@@ -57,15 +57,12 @@ class Batch:
     (:func:`person_digest`). The events of a batch arrive key by key.
 
     Where the unit has an amount of 1, a count is a number of events. Otherwise each count is the
-    amount of one event, and one above the unit's amount counts as that. Counts that add up several
-    events need ``largest_amount``, the largest amount among these events; the caller is responsible
-    for it. One above the unit's is refused, and so are sums of amounts of a person.
+    amount of one event, and one above the unit's amount counts as that.
     """
 
     counts: Mapping[str, int] = field(repr=False)
     id: str | None = None
     person: str | bytes | None = field(default=None, repr=False)
-    largest_amount: int | None = None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -251,8 +248,8 @@ class Intake:
         tick, width = map(int, rows[0])
         if acceptance.not_before is not None and tick < acceptance.not_before:
             return ClockError("the open tick is over; close it before events are added")
-        if self._full and self.description.hidden is not None:
-            return full(self.description.hidden)
+        if self._full:
+            return full()
         self._read_positions(width)  # a key that was hidden so far may be declared now
         fresh = self._remember([each.id for each in acceptance.events], tick)
         new = list(compress(acceptance.events, fresh))
@@ -261,50 +258,49 @@ class Intake:
     def checked(self, batch: Batch) -> Events:
         """A batch as events that can be accepted, or an ``InputError``; for known keys without the
         database."""
-        unit, person, largest = self.description.unit, batch.person, batch.largest_amount
-        self._check_person(person is not None)
-        counts, keys = [_count(count) for count in batch.counts.values()], self._keys(batch)
-        if unit.amount > 1 and largest is None:
-            counts = [min(count, unit.amount) for count in counts]
-        elif largest is not None and not 0 <= largest <= unit.amount:
-            raise InputError(
-                f"largest_amount must be from 0 to {unit.amount}, the largest of the stream's unit;"
-                " cut the amounts to it before you add them up"
-            )
-        if person is not None and unit.amount > 1 and largest is not None:
-            raise InputError(
-                "largest_amount must be left out for a person: give each event by itself, with its"
-                " own amount"
-            )
-        whose = b"" if person is None else self.hashes([person])[0]
-        if person is None or unit.amount > 1:
-            entries = [(key, 1, count, whose) for key, count in zip(keys, counts, strict=True)]
-        else:
-            entries = [(key, count, 1, whose) for key, count in zip(keys, counts, strict=True)]
-        return Events(entries, batch.id)
+        counts = [(key, _count(count)) for key, count in batch.counts.items()]
+        if self.description.unit.amount == 1:
+            return self.events([(*each, 1) for each in counts], batch.id, batch.person)
+        return self.events([(key, 1, amount) for key, amount in counts], batch.id, batch.person)
 
-    def _keys(self, batch: Batch) -> list[Key]:
+    def events(
+        self,
+        events: Sequence[tuple[str, int, int]],
+        batch_id: str | None,
+        person: str | bytes | None,
+    ) -> Events:
+        """:meth:`checked` for events, all of one person or of nobody: a key, how many, and the
+        amount of each. A larger amount counts as the unit's."""
+        unit = self.description.unit
+        if person is not None and unit.of != "person":
+            raise InputError("person must be left out: the stream protects one event, not persons")
+        if person is None and unit.of == "person":
+            raise InputError("person must be given: the stream protects persons")
+        whose = b"" if person is None else self.hashes([person])[0]
+        keys = self._keys([key for key, _, _ in events])
+        entries = [
+            (key, times, min(amount, unit.amount), whose)
+            for key, (_, times, amount) in zip(keys, events, strict=True)
+        ]
+        if any(times * amount > LARGEST_COUNT for _, times, amount, _ in entries):
+            raise _wrong_count()
+        return Events(entries, batch_id)
+
+    def _keys(self, keys: Sequence[str]) -> Sequence[Key]:
         if self.description.hidden is not None:  # looked up when they are written
-            if not all(map(can_be_key, batch.counts)):
+            if not all(map(can_be_key, keys)):
                 raise InputError(f"key must be 1 to {LONGEST_KEY} printable characters")
-            return list(batch.counts)
-        if not batch.counts.keys() <= self.positions.keys():  # it may be declared by now
+            return keys
+        if not self.positions.keys() >= set(keys):  # it may be declared by now
             sql = "SELECT width FROM streams WHERE id = ?"
             for (width,) in self._database.query(sql, (self._id,)):
                 self._read_positions(int(width))
-        if not batch.counts.keys() <= self.positions.keys():
+        if not self.positions.keys() >= set(keys):
             raise InputError(
                 "key must be declared, got an unknown one; declare it first, or count it under one"
                 " such as other"
             )
-        return [self.positions[key] for key in batch.counts]
-
-    def _check_person(self, given: bool) -> None:
-        wanted = self.description.unit.of == "person"
-        if given and not wanted:
-            raise InputError("person must be left out: the stream protects one event, not persons")
-        if wanted and not given:
-            raise InputError("person must be given: the stream protects persons")
+        return [self.positions[key] for key in keys]
 
     def hashes(self, persons: Iterable[str | bytes]) -> list[bytes]:
         """How persons are stored, and named in :class:`Events`. An id and its digest are one
@@ -379,13 +375,11 @@ class Intake:
 
     def _join_hidden(self, block: int, without: Iterable[str] = ()) -> None:
         """Join the rows of hidden keys of the open day, and destroy what they hold of some keys."""
-        hidden = self.description.hidden
-        assert hidden is not None
         joined = take_hidden(self._rows, block + 1).get(block, {})
         for key in without:
             joined.pop(key, None)
         # what brings one key too many is stored; then everything is refused, whatever its key is
-        self._full = len(joined) > hidden.most
+        self._full = is_full(joined)
         self._unjoined = 0
         hide(self._rows, block, joined)
 
@@ -538,7 +532,11 @@ def _count(value: int) -> int:
     except TypeError:
         number = -1
     if not 0 <= number <= LARGEST_COUNT:
-        raise InputError(
-            "count must be an integer from 0 to 2**40; split larger ones over several batches"
-        )
+        raise _wrong_count()
     return number
+
+
+def _wrong_count() -> InputError:
+    return InputError(
+        "count must be an integer from 0 to 2**40; split larger ones over several batches"
+    )

@@ -114,18 +114,16 @@ class StreamLoss:
         """How many histories of the stream were published, this one included."""
         return 1 + len(self.forks)
 
-    def of_step(self, step: int, *, through: int | None = None) -> Loss:
-        """The loss of a unit at ``step``, from all that is published and all that will be through
-        step ``through``.
+    def of_step(self, step: int) -> Loss:
+        """The loss of a unit at ``step``, from all that is published.
 
         The step is that of the unit's own time, or the earliest in which any history counted it: a
         late unit may be in different steps of different histories.
         """
-        last = max(self.steps, self.steps if through is None else through)
         others = [end for end in self.forks if end is None or end >= step]
-        if step > last and not others:
+        if step > self.steps and not others:
             return Loss(0.0)
-        ends = [last, *(step + LONGEST if end is None else end for end in others)]
+        ends = [self.steps, *(step + LONGEST if end is None else end for end in others)]
         return self._total(max(ends) - step, len(ends))
 
     def at_age(self, age: int, *, due: int | None = None) -> Loss:

@@ -100,7 +100,7 @@ class PostgresDatabase(Database):
             time.sleep(0.02)
 
     def unlock(self, name: str) -> None:
-        if not self._broken:
+        if not self.broken:
             self.query("SELECT pg_advisory_unlock(?)", (_lock_number(name),))
 
     def _begin(self, *, durable: bool) -> None:

@@ -30,7 +30,8 @@ class Reader:
 
     def __init__(self, database: Database) -> None:
         """Refuses, and closes, the database of a store of another format."""
-        self._database = database
+        self.database = database
+        """The connection."""
         try:
             require_format(database)
         except BaseException:
@@ -51,35 +52,30 @@ class Reader:
 
         return cls(PostgresDatabase(url, writes=False))
 
-    @property
-    def database(self) -> Database:
-        """The connection."""
-        return self._database
-
     def names(self) -> list[str]:
         """The names of all streams, in order."""
-        return stream_names(self._database)
+        return stream_names(self.database)
 
     def has(self, name: str) -> bool:
         """Whether there is a stream of that name."""
-        return bool(self._database.query("SELECT 1 FROM streams WHERE name = ?", (name,)))
+        return bool(self.database.query("SELECT 1 FROM streams WHERE name = ?", (name,)))
 
     def published(self) -> list[tuple[str, int, int]]:
         """(name, last published tick, number of keys) of every stream."""
-        rows = self._database.query("SELECT name, published_tick, width FROM streams")
+        rows = self.database.query("SELECT name, published_tick, width FROM streams")
         return [(name, int(tick), int(width)) for name, tick, width in rows]
 
     def status(self, name: str) -> Status:
         """What the stream is, and where it is in time."""
-        return read_status(self._database, name)
+        return read_status(self.database, name)
 
     def statuses(self, *, after: str = "", limit: int = 1000) -> list[Status]:
         """:meth:`status` of the streams after a name, in alphabetical order."""
-        return read_statuses(self._database, after=after, limit=limit)
+        return read_statuses(self.database, after=after, limit=limit)
 
     def keys(self, name: str) -> tuple[str, ...]:
         """The keys of a stream, in order."""
-        return read_keys(self._database, self.status(name).id)
+        return read_keys(self.database, self.status(name).id)
 
     def stream(self, name: str) -> Published:
         """What a stream has published, for questions about it."""
@@ -88,7 +84,7 @@ class Reader:
 
     def declared(self, status: Status) -> tuple[tuple[str, ...], list[tuple[int, int]]]:
         """The keys of a stream, and when which of them were declared: see ``Published``."""
-        return read_keys(self._database, status.id), key_steps(self._database, status.id)
+        return read_keys(self.database, status.id), key_steps(self.database, status.id)
 
     def published_of(
         self, status: Status, keys: tuple[str, ...], steps: Sequence[tuple[int, int]]
@@ -99,7 +95,7 @@ class Reader:
             keys=keys,
             first_tick=status.first_tick,
             steps=status.published_steps,
-            source=partial(read_figures, self._database, status.id),
+            source=partial(read_figures, self.database, status.id),
             calendar=status.calendar,
             voids=status.voids,
             key_steps=steps,
@@ -119,22 +115,17 @@ class Reader:
         """(name, steps released, Unix seconds of the deletion) of every deleted stream that had
         released something."""
         sql = "SELECT name, last_tick - first_tick + 1, deleted_at FROM deleted ORDER BY name"
-        return [
-            (name, int(steps), int(moment)) for name, steps, moment in self._database.query(sql)
-        ]
+        return [(name, int(steps), int(moment)) for name, steps, moment in self.database.query(sql)]
 
-    def loss(self, name: str, tick: int, *, at: float | None = None) -> float:
+    def loss(self, name: str, tick: int) -> float:
         """The privacy loss of a unit in a tick, given all releases published so far; an upper
-        bound, rounded up.
-
-        ``at`` (Unix seconds) looks ahead: all ticks that are over by then are treated as published.
-        A unit that arrived late was counted in a later tick, and its loss is at most this.
+        bound, rounded up. A unit that arrived late was counted in a later tick, and its loss is at
+        most this.
         """
         status = self.status(name)
-        through = None if at is None else status.step_of(status.description.ticks.at(at) - 1)
         described = status.description
         first = described.ticks_of(described.block_of(tick)).start
-        return status.loss.of_step(max(1, status.step_of(first)), through=through).epsilon
+        return status.loss.of_step(max(1, status.step_of(first))).epsilon
 
     def curve(self, name: str, ages: Sequence[int]) -> list[float]:
         """The loss at each age in ticks of a unit of that age, in all histories."""
@@ -143,7 +134,7 @@ class Reader:
 
     def close(self) -> None:
         """Close the connection."""
-        self._database.close()
+        self.database.close()
 
     def __enter__(self) -> Self:
         return self

@@ -48,7 +48,7 @@ def keep_up(context: Context, status: Status) -> bool:
     with database.transaction():
         for level, cut in enumerate(cuts):
             if cut > before[level]:
-                shown = status.description.ticks.shown(cut)
+                shown = status.description.ticks.local(cut)
                 name = status.description.name
                 context.audit_log.record(Act.RELEASES_REMOVED, name, level=level, before=shown)
             for stored in _stored_with(status, level):

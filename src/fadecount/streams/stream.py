@@ -167,7 +167,7 @@ class Stream(Intake):
         begin, end, width = self.open_tick, first_tick + len(inputs), self._status.width
         _check_inputs(inputs, width)
         if len(inputs) and first_tick < begin:
-            shown = self.description.ticks.shown
+            shown = self.description.ticks.local
             raise AlreadyReleasedError(
                 f"stream {self.description.name!r} is released up to {shown(begin)}, got events"
                 f" from {shown(first_tick)}; give newer events only"
