@@ -21,7 +21,7 @@ from fadecount.runs import MemoryStream, Run, run
 from fadecount.sources import Gate, GrowingFile, SourceOptions, files, live
 from fadecount.streams import Description, FileFence, SQLiteStore, Store, Ticks
 from fadecount.streams.embargo import new_machine
-from fadecount.streams.published import Figures
+from fadecount.streams.slots import Figures
 from tests.counters.block_reference import NamedNoise
 from tests.streams.backends import BriefStore
 from tests.streams.rows import add_rows

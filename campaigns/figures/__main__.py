@@ -22,7 +22,8 @@ from fadecount.counters.figures import FigureMaker
 from fadecount.streams import Description, Ticks
 from fadecount.streams.calendar import BlockCalendar
 from fadecount.streams.figures import FigureRows, FiguresInMemory
-from fadecount.streams.published import Figures, Published
+from fadecount.streams.published import Published
+from fadecount.streams.slots import Figures
 
 TICKS = Ticks(tick_seconds=1200, zone="Europe/Vienna")
 FIRST = TICKS.at(1_774_000_000.0)

@@ -55,7 +55,7 @@ def test_old_releases_are_removed_while_the_service_runs(
     harness.retain("doors", 600)
     wait_for(lambda: harness.stream("doors").status.shown_from == first + 50)
     stream = harness.stream("doors")
-    shown = stream.ticks.shown
+    shown = stream.ticks.local
     stream = harness.request("GET", "/v1/streams/doors", token=harness.admin).json()
     assert stream["first_start"] == shown(first + 50)
     removed = f"/v1/streams/doors/figures?per=total&since={shown(first + 3)}"

@@ -14,7 +14,7 @@ import pytest
 
 import fadecount as fc
 from fadecount.streams import Reader
-from fadecount.streams.published import Figures
+from fadecount.streams.slots import Figures
 from tests.browser.conftest import NOON, past
 from tests.service.harness import Harness, StillClock
 

@@ -70,7 +70,7 @@ def test_distinct_persons_are_not_added_up() -> None:
     under_way = run(frame, options, mechanism=EXACT)
     list(under_way)
     published, first = under_way.published, under_way.published.first_tick
-    assert published.default_per == "1d"
+    assert published.description.default_per == "1d"
     assert published.figures("1d").values.ravel().tolist() == [9, 9, 9, 9]
     assert len(published.figures("1h")) > 24 and len(published.so_far("1d")) == 1
     begin = first + (-first) % 96

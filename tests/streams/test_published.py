@@ -23,13 +23,8 @@ from fadecount.noise import Law
 from fadecount.streams import Description, Ticks
 from fadecount.streams.calendar import BlockCalendar
 from fadecount.streams.figures import FigureRows, FiguresInMemory
-from fadecount.streams.published import (
-    FINAL,
-    PROVISIONAL,
-    REVISED,
-    Figures,
-    Published,
-)
+from fadecount.streams.published import Published
+from fadecount.streams.slots import FINAL, PROVISIONAL, REVISED, Figures
 from tests.counters.block_reference import NamedNoise as BlockNoise
 from tests.false_alarm import EACH, explained
 

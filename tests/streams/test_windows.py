@@ -111,6 +111,17 @@ def test_a_delay_moves_no_event_into_another_window() -> None:
     assert windows.partial.tolist() == [False, True], "the last five hours are not shown yet"
 
 
+def test_what_a_delay_does_not_show_yet_is_no_part_of_a_window_or_a_top_list() -> None:
+    mechanism = fc.Gradual(epsilon=60.0, delay=5)
+    first = moment("2026-03-01") // HOUR
+    _, reader = filled(np.arange(48)[:, np.newaxis], first=first, mechanism=mechanism)
+    published = reader.stream("s")
+    window = published.window(first + 40, first + 48)
+    assert (window.values.tolist(), window.partial.tolist()) == ([[40 + 41 + 42]], [True])
+    assert not len(published.window(first + 44, first + 48)), "nothing of it is shown yet"
+    assert [each.value for each in published.top()] == [sum(range(43))]
+
+
 def test_keys_declared_later_have_the_error_of_their_total() -> None:
     store, reader = filled(np.ones((30, 1)), first=moment("2026-03-01") // HOUR)
     stream = store.open("s")

@@ -95,8 +95,8 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 def run(arguments: argparse.Namespace) -> int:
     from fadecount.service.settings import open_store
+    from fadecount.streams.description import TOTAL
     from fadecount.streams.export import check_output
-    from fadecount.streams.published import TOTAL
 
     options, files = source_options(arguments), arguments.inputs
     if len(files) > 1 and "-" in files:
@@ -222,14 +222,14 @@ def _release(
     arguments: argparse.Namespace, under_way: Run, how: dict[str, Any], *, kept: bool
 ) -> int:
     """Write what is released, until the source ends or the user interrupts, and report."""
+    from fadecount.streams.description import TOTAL
     from fadecount.streams.export import FigureWriter, published_tables
-    from fadecount.streams.published import TOTAL, require_level
 
     stream, published = under_way.stream, None
     live = arguments.follow or arguments.time is None
-    per, hidden = arguments.per or stream.published.default_per, stream.description.hidden
+    per, hidden = arguments.per or stream.description.default_per, stream.description.hidden
     if live and per != TOTAL and (hidden is None or per != hidden.discovery.per):
-        require_level(stream.description, per)
+        stream.description.require_level(per)
     at_once = live or per == TOTAL
     with waiting("reading"):
         expected = under_way.ticks_expected

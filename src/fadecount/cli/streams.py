@@ -37,7 +37,7 @@ from fadecount.rounding import shown_loss
 
 if TYPE_CHECKING:
     from fadecount.streams import Reader, Store, Ticks
-    from fadecount.streams.published import Table
+    from fadecount.streams.slots import Table
     from fadecount.streams.status import Status
 
 MOST_PANELS = 24
@@ -185,13 +185,11 @@ def _due(status: Status) -> int:
 
 def _curve(arguments: argparse.Namespace, reader: Reader) -> None:
     """Show what is lost about an event, by its age, and what causes each step."""
-    from fadecount.streams.published import loss_steps
-
     status = reader.status(arguments.name)
     tick = status.description.ticks.tick_seconds
     rows = [
         loss_row(age, tick, loss=status.loss.at_age(age, due=_due(status)).epsilon, cause=cause)
-        for age, cause in loss_steps(status.description)
+        for age, cause in status.description.loss_steps()
     ]
     if arguments.json:
         print(json_text(rows))
@@ -269,11 +267,12 @@ def _top(arguments: argparse.Namespace, reader: Reader) -> None:
 def _plot(arguments: argparse.Namespace, reader: Reader) -> None:
     """Draw the totals, or the counts per hour, day, ..., with intervals of 95 percent."""
     from fadecount.plots import draw_panels, new_figure, save_figure
-    from fadecount.streams.published import TOTAL, first_per, joined_table
+    from fadecount.streams.description import TOTAL
+    from fadecount.streams.slots import joined_table
 
     description, keys = reader.status(arguments.name).description, reader.keys(arguments.name)
     table = joined_table(_tables(reader, arguments))
-    per, drawn = arguments.per or first_per(description), {*table["key"]}
+    per, drawn = arguments.per or description.default_per, {*table["key"]}
     appeared = sorted(drawn - {*keys})
     known = [*keys, *appeared]
     wanted = arguments.key or known

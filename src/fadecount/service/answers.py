@@ -12,7 +12,6 @@ from fadecount.mechanisms import Blocks, Mechanism, Unit
 from fadecount.streams.calendar import BlockCalendar
 from fadecount.streams.discovery import HiddenKeys
 from fadecount.streams.loss import StreamLoss
-from fadecount.streams.published import first_per
 from fadecount.streams.status import Status
 
 
@@ -243,7 +242,7 @@ def stream_info(
         keys=keys or (),
         mechanism=_as_json(description.mechanism),
         levels=_levels(status, loss, with_next=keys is not None),
-        default_per=first_per(description),
+        default_per=description.default_per,
         distinct_per=description.unit.distinct_per,
         unit=description.unit,
         unit_text=description.unit.text,

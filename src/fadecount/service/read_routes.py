@@ -48,16 +48,11 @@ from fadecount.service.parsing import FigureQuery, PrivacyQuery, StreamsQuery, T
 from fadecount.service.reader_pool import PublicStream, ReaderPool
 from fadecount.service.settings import Clock
 from fadecount.service.tokens import Access, Grant
+from fadecount.streams.description import TOTAL
 from fadecount.streams.export import COLUMNS, csv_text, table_rows
-from fadecount.streams.published import (
-    TOTAL,
-    Figures,
-    Published,
-    first_per,
-    no_figures,
-    require_sum,
-)
+from fadecount.streams.published import Published
 from fadecount.streams.reader import Reader
+from fadecount.streams.slots import Figures, no_figures
 from fadecount.streams.status import Status
 from fadecount.streams.ticks import WindowCalendar
 
@@ -261,7 +256,7 @@ def _page(request: ReadRequest, per: str, read: Callable[[ReadRequest, str], Par
     """What was asked for, with what one must know of it."""
     stream, query, published = request.stream, request.query, request.published
     description, zone = stream.status.description, stream.ticks.zone
-    require_sum(description, per)
+    description.require_sum(per)
     figures, part, following = no_figures(len(published.keys)), slice(0), None
     if published.steps:
         figures, part, following = read(request, per)
@@ -362,7 +357,7 @@ def _first_from(stream: PublicStream, moment: datetime, name: str) -> int:
 def slot_length(stream: PublicStream, requested: str | None, *, totals: bool = False) -> str:
     """The length of slots: the one asked for, or the one that people read first; days rather than
     ``totals``, where these are no slots."""
-    per = requested or first_per(stream.status.description)
+    per = requested or stream.status.description.default_per
     if per == TOTAL:
         if totals:
             return TOTAL

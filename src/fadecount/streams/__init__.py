@@ -6,13 +6,13 @@ import importlib
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
+    from fadecount.streams.averages import means as means
     from fadecount.streams.description import Description as Description
     from fadecount.streams.fence import FileFence as FileFence
     from fadecount.streams.fence import ServerFence as ServerFence
     from fadecount.streams.fence import fence_from as fence_from
     from fadecount.streams.inputs import Batch as Batch
     from fadecount.streams.loss import Group as Group
-    from fadecount.streams.published import means as means
     from fadecount.streams.reader import Reader as Reader
     from fadecount.streams.seal import Seal as Seal
     from fadecount.streams.seal import seal_from as seal_from
@@ -29,7 +29,7 @@ _HOMES = {
     "Description": "description",
     "Group": "loss",
     "Batch": "inputs",
-    "means": "published",
+    "means": "averages",
     "Reader": "reader",
     "Stream": "stream",
     "Ticks": "ticks",

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from functools import lru_cache
 from typing import Any
 
-from fadecount.durations import format_duration
+from fadecount.durations import UNITS, format_duration, parse_duration
 from fadecount.errors import ParameterError, StoreError, bad_parameter
 from fadecount.mechanisms import ONE_EVENT, Blocks, Mechanism, Unit, require_planned_tick
 from fadecount.streams.calendar import block_lengths
@@ -17,6 +17,8 @@ from fadecount.streams.loss import NAME, Forks, Group, StreamLoss
 from fadecount.streams.ticks import DAY, Ticks
 
 ONLY_KEY = "all"
+TOTAL = "total"
+"""The ``per`` of running totals: slots that all begin with the stream."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -96,6 +98,60 @@ class Description:
         return tuple(length.name for length in block_lengths(self.mechanism, self.ticks))
 
     @property
+    def default_per(self) -> str:
+        """What people read first: the slots in which keys appear, or in which each person counts
+        once; else days, or the largest blocks below a day; else running totals."""
+        if self.hidden is not None:
+            return self.hidden.discovery.per
+        levels = self.levels
+        if self.unit.distinct_per or not levels:
+            return self.unit.distinct_per or TOTAL
+        below = [level for level in levels if not level.endswith(("mo", "y"))]
+        return "1d" if "1d" in levels else (below or levels)[-1]
+
+    def level(self, per: str) -> int | None:
+        """The level whose blocks are the slots of a length, if there is one."""
+        levels = self.levels
+        return levels.index(per) if per in levels else None
+
+    def require_level(self, per: str) -> None:
+        """Refuse a length that is no level, and name those that are."""
+        if per not in self.levels:
+            names = ", ".join(self.levels) or TOTAL
+            remedy = "other slots are computed from them: ask when the run is over"
+            raise bad_parameter("per", per, f"{names}, which the stream publishes", remedy)
+
+    def require_sum(self, per: str) -> None:
+        """Refuse slots in which distinct persons do not add up: the same people come every day."""
+        slot = self.unit.distinct_per
+        if slot is None:
+            return
+        if per == TOTAL or parse_duration(per, name="per") > parse_duration(slot):
+            raise bad_parameter(
+                "per",
+                per,
+                f"at most {slot}: each person counts once per {self.unit.slot}, and distinct"
+                " persons do not add up",
+                "a stream with one person per that time counts them",
+            )
+
+    def loss_steps(self) -> list[tuple[int, str]]:
+        """The ages in ticks at which the loss grows, with what causes it; of a smooth curve some
+        ages."""
+        seconds = self.ticks.tick_seconds
+        if isinstance(self.mechanism, Blocks):
+            causes = dict(self.mechanism.loss_steps(seconds))
+        else:
+            lengths = [UNITS[unit] for unit in ("h", "d", "w", "mo", "y")] + [10 * UNITS["y"]]
+            ages = sorted({0, *(max(1, length // seconds) for length in lengths)})
+            causes = dict.fromkeys(ages, "totals")
+        stages = () if self.hidden is None else self.hidden.discovery.stages
+        for number, (lag, _) in enumerate(stages, start=1):
+            text, age = f"keys that appear, stage {number}", lag + self.open_ticks
+            causes[age] = f"{causes[age]}; {text}" if age in causes else text
+        return sorted(causes.items())
+
+    @property
     def protects(self) -> str:
         """Who is protected, whatever counts of them: streams of one group protect the same."""
         if self.unit.of == "event":
@@ -106,11 +162,12 @@ class Description:
         return f"one person within a tick of {tick} ({self.ticks.zone})"
 
     def block_of(self, tick: int) -> int:
-        """:meth:`Unit.block_of` for the ticks of the stream."""
+        """The number of the slot in which a tick shares the caps of the stream's unit."""
         return self.ticks.block_of(self.unit.per, tick)
 
     def ticks_of(self, block: int) -> range:
-        """:meth:`Unit.ticks_of` for the ticks of the stream."""
+        """The ticks that share the caps of the stream's unit. Ages of the unit count from the
+        first."""
         return self.ticks.ticks_of(self.unit.per, block)
 
     def loss(self, forks: Forks = (), steps: int = 0) -> StreamLoss:

@@ -15,17 +15,11 @@ import numpy as np
 from numpy.typing import NDArray
 
 from fadecount.errors import FadecountError, bad_parameter, missing_extra
-from fadecount.streams.description import Description
+from fadecount.streams.description import TOTAL, Description
 from fadecount.streams.loss import NO_GROUP, GroupLoss, StreamLoss
-from fadecount.streams.published import COLUMNS as OF_FIGURES
-from fadecount.streams.published import (
-    TOTAL,
-    Published,
-    Table,
-    joined_table,
-    loss_steps,
-    no_figures,
-)
+from fadecount.streams.published import Published
+from fadecount.streams.slots import COLUMNS as OF_FIGURES
+from fadecount.streams.slots import Table, joined_table, no_figures
 from fadecount.streams.ticks import iso_times
 
 COLUMNS = ("stream", *OF_FIGURES)
@@ -207,7 +201,7 @@ def about_stream(
                 "loss": loss.at_age(age).epsilon,
                 "cause": cause,
             }
-            for age, cause in loss_steps(description)
+            for age, cause in description.loss_steps()
         ],
         **appearing,
         "group": NO_GROUP if group is None else group.about,
@@ -234,7 +228,8 @@ def published_tables(
     are those of :meth:`Published.figures`. Keys that appeared by themselves follow the declared
     ones, with the column ``appeared``.
     """
-    keys, per, hidden = published.keys, per or published.default_per, published.description.hidden
+    keys, hidden = published.keys, published.description.hidden
+    per = per or published.description.default_per
     query = {"since": since, "until": until, "as_of": as_of, "news_since": news_since}
     if per != TOTAL:
         yield _with_appeared(published.figures(per, whole=whole, **query).table(keys), hidden)

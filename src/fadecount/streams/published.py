@@ -11,127 +11,44 @@ what is published.
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field, fields, replace
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, field, replace
 from fractions import Fraction
 from functools import lru_cache
 from itertools import pairwise
-from typing import Any, Self
 
 import numpy as np
 from numpy.typing import NDArray
 
-from fadecount.durations import UNITS, parse_duration
+from fadecount.durations import parse_duration
 from fadecount.errors import RemovedError, StoreError, bad_parameter
 from fadecount.mechanisms import ANNOUNCED, Blocks
 from fadecount.mechanisms.noise_law import quantiles
 from fadecount.mechanisms.views import Views, bounds_of_sums, half_widths_around, views_of
 from fadecount.streams.calendar import BlockCalendar
-from fadecount.streams.description import Description
+from fadecount.streams.description import TOTAL, Description
 from fadecount.streams.discovery import DISCOVERED
 from fadecount.streams.figures import FigureRows, FigureSource, earliest_step
-from fadecount.streams.ticks import WindowCalendar, window_ticks
+from fadecount.streams.slots import (
+    FINAL,
+    NO_TIMES,
+    PROVISIONAL,
+    REVISED,
+    Figures,
+    Numbers,
+    Slots,
+    Table,
+    joined_table,
+    no_figures,
+)
+from fadecount.streams.ticks import windows_of
 
-Numbers = NDArray[np.int64]
-Table = dict[str, NDArray[Any]]
-"""Columns of one length: start, end, key, value, low, high, status, partial, published, and for
-keys that appeared by themselves ``appeared``. Times are Unix seconds."""
-COLUMNS = ("start", "end", "key", "value", "low", "high", "status", "partial", "published")
 BETA = 0.05
 """Intervals hold the true count with at least 95 %."""
-PROVISIONAL, REVISED, FINAL = 0, 1, 2
-STATUSES = ("provisional", "revised", "final")
-TOTAL = "total"
-"""The ``per`` of running totals: slots that all begin with the stream."""
 AT_ONCE = 4096
 """How many windows are computed together."""
-_NO_TIMES: Numbers = np.zeros(0, dtype=np.int64)
 _GAP = 16
 """Running totals that are farther apart than this are read one by one."""
-
-
-@dataclass(frozen=True, slots=True, kw_only=True, eq=False)
-class Slots:
-    """Slots of time: where they begin and end in Unix seconds, and as positions (steps after the
-    stream began) as far as they are public. A ``partial`` slot is not covered from its beginning to
-    its end."""
-
-    starts: Numbers
-    ends: Numbers
-    begins: Numbers
-    reached: Numbers
-    partial: NDArray[np.bool_]
-
-    def __len__(self) -> int:
-        return len(self.starts)
-
-    def chosen(self, part: slice | NDArray[Any]) -> Self:
-        """Some of the slots."""
-        return type(self)(**{each.name: getattr(self, each.name)[part] for each in fields(self)})
-
-    @classmethod
-    def joined(cls, parts: Sequence[Self]) -> Self:
-        """The slots of several tables, one after the other."""
-        names = [each.name for each in fields(cls)]
-        return cls(**{name: np.concatenate([getattr(e, name) for e in parts]) for name in names})
-
-    def beginning_in(self, first: int, end: int) -> Self:
-        """Those that begin in the positions from ``first`` to before ``end``."""
-        return self.chosen(slice(*np.searchsorted(self.begins, [first, end]).tolist()))
-
-    def figures(self, **columns: NDArray[Any]) -> Figures:
-        """The figures of these slots."""
-        return Figures(**{each.name: getattr(self, each.name) for each in fields(Slots)}, **columns)
-
-
-@dataclass(frozen=True, slots=True, kw_only=True, eq=False)
-class Figures(Slots):
-    """Counts of slots of time, in the shape (slots, keys), with their 95 % intervals.
-
-    ``status`` is an index of ``STATUSES``: a value that nothing can change any more is final.
-    ``published`` is when the last part of it became public. Where ``known`` is false, the key was
-    not declared in time. Values may be negative, since noise is.
-    """
-
-    values: Numbers
-    half_widths: Numbers
-    known: NDArray[np.bool_]
-    status: Numbers
-    published: Numbers
-
-    @property
-    def low(self) -> Numbers:
-        """The lower ends of the intervals."""
-        return self.values - self.half_widths
-
-    @property
-    def high(self) -> Numbers:
-        """The upper ends of the intervals."""
-        return self.values + self.half_widths
-
-    @property
-    def shown_status(self) -> list[str]:
-        """The status of each slot, in words."""
-        return [STATUSES[each] for each in self.status.tolist()]
-
-    def table(self, keys: Sequence[str | None], positions: Sequence[int] | None = None) -> Table:
-        """The figures as columns, without keys that were not declared in time. The key None is the
-        sum over all of them. ``positions`` chooses the keys (default: all of them)."""
-        wanted = range(len(keys)) if positions is None else positions
-        chosen = [at for at in wanted if at < self.values.shape[1]]
-        width, known = len(chosen), self.known[:, chosen].ravel()
-        columns = (
-            np.repeat(self.starts, width),
-            np.repeat(self.ends, width),
-            np.tile(np.array(keys, dtype=object)[chosen], len(self)),
-            self.values[:, chosen].ravel(),
-            self.low[:, chosen].ravel(),
-            self.high[:, chosen].ravel(),
-            np.repeat(np.array(self.shown_status, dtype=object), width),
-            np.repeat(self.partial, width),
-            np.repeat(self.published, width),
-        )
-        return {name: column[known] for name, column in zip(COLUMNS, columns, strict=True)}
 
 
 @dataclass(slots=True, kw_only=True)
@@ -222,18 +139,20 @@ class Published:
         A slot that is a block of a level has the published figure, at its latest stage. Any other
         one is computed from the figures that cover it. The slot that is not over yet is partial.
         """
-        require_sum(self.description, per)
+        self.description.require_sum(per)
         steps = self._steps(as_of)
         first = self._first_kept() if since is None else max(self.first_tick, since)
         end = self.first_tick + steps if until is None else min(until, self.first_tick + steps)
         if first >= end:
             return no_figures(self._width)
-        level = self._level(per)
+        level = self.description.level(per)
         if level is not None and self.kept:
             first = max(first, self.kept[level])
-        begin = first - self.first_tick
-        slots = self._slots(per, steps, begin, most)
-        slots = slots.beginning_in(begin, end - self.first_tick).chosen(slice(most))
+        begin, stop = first - self.first_tick, min(end - self.first_tick, steps - self._delay)
+        if most is not None:
+            stop = min(stop, begin + 2 * (most + 1) * self._nominal(per))
+        slots = self._slots(per, begin, stop, steps)
+        slots = slots.chosen(slots.begins >= begin).chosen(slice(most))
         if news_since is not None:
             slots = slots.chosen(
                 slots.reached + self._settling(level) > news_since - self.first_tick
@@ -260,9 +179,9 @@ class Published:
 
     def check_per(self, per: str) -> None:
         """Refuse a length of slots that figures cannot give."""
-        require_sum(self.description, per)
-        if per != TOTAL and self._level(per) is None:
-            self._slots(per, self.steps)
+        self.description.require_sum(per)
+        if per != TOTAL and self.description.level(per) is None:
+            self._slots(per, 0, self.steps, self.steps)
 
     def totals(
         self,
@@ -273,12 +192,12 @@ class Published:
     ) -> Figures:
         """The total since the stream began up to before each of these ticks: as known now, or as it
         was published when that tick began."""
-        require_sum(self.description, TOTAL)
+        self.description.require_sum(TOTAL)
         wanted = np.asarray(ticks, dtype=np.int64)
         steps = self._steps(as_of)
         ends = np.minimum(wanted - self.first_tick, steps)
         if len(wanted) and int(ends.min()) < 0:
-            shown = self.description.ticks.shown
+            shown = self.description.ticks.local
             raise bad_parameter(
                 "time",
                 shown(int(wanted.min())),
@@ -311,31 +230,26 @@ class Published:
     def so_far(self, per: str, *, as_of: int | None = None) -> Figures:
         """The count of the slot of the length ``per`` that is not over yet: so far today for
         ``1d``."""
-        require_sum(self.description, per)
-        steps, level = self._steps(as_of), self._level(per)
-        if level is not None and self.calendar is not None:
-            first = self.calendar.frontier(level, steps)
-        else:
-            first = max(0, steps - self._delay - 8 * self._nominal(per))
+        self.description.require_sum(per)
+        steps = self._steps(as_of)
+        shown = steps - self._delay
         # the tick that is open is in the slot, and not counted
-        slots = self._slots(per, steps + 1, first).chosen(slice(-1, None))
-        reached = np.minimum(slots.reached, steps - self._delay)
-        return self._windows(
-            replace(slots, reached=reached, partial=np.ones_like(slots.partial)), steps
-        )
+        slots = self._slots(per, shown, shown + 1, steps)
+        return self._windows(replace(slots, partial=np.ones_like(slots.partial)), steps)
 
     def window(self, first: int, end: int, *, as_of: int | None = None) -> Figures:
         """The count of the ticks from ``first`` to before ``end``, of which what is published
         counts."""
         if self.description.block_of(first) != self.description.block_of(max(first, end - 1)):
-            require_sum(self.description, TOTAL)
+            self.description.require_sum(TOTAL)
         return self._window(first, end, self._steps(as_of))
 
     def _window(self, first: int, end: int, steps: int) -> Figures:
-        start, last = max(0, first - self.first_tick), min(end - self.first_tick, steps)
+        shown = steps - self._delay
+        start, last = max(0, first - self.first_tick), min(end - self.first_tick, shown)
         if last < start:
             return no_figures(self._width)
-        whole = first >= self.first_tick and end - self.first_tick <= steps
+        whole = first >= self.first_tick and end - self.first_tick <= shown
         slots = self._between(np.array([start]), np.array([last]))
         return self._windows(replace(slots, partial=np.array([not whole])), steps)
 
@@ -361,7 +275,7 @@ class Published:
             for rows in self._key_figures(since, until, self._steps(as_of))
             if news_since is None or self._public(rows[-1]) > news_since
         ]
-        return joined_table([no_figures(0).table(()) | {"appeared": _NO_TIMES}, *tables])
+        return joined_table([no_figures(0).table(()) | {"appeared": NO_TIMES}, *tables])
 
     def _key_figures(
         self, since: int | None, until: int | None, steps: int
@@ -370,7 +284,7 @@ class Published:
         hidden, end = self.description.hidden, self.first_tick + steps
         if hidden is None:
             return
-        level, first = self._level(hidden.discovery.per), self.first_tick
+        level, first = self.description.level(hidden.discovery.per), self.first_tick
         if self.kept and level is not None:
             first = self.kept[level]
         begin, stop = max(first, since or first), end if until is None else min(end, until)
@@ -435,11 +349,6 @@ class Published:
             above.close = above.low <= below.high
         return ranked
 
-    @property
-    def default_per(self) -> str:
-        """What people read first: see :func:`first_per`."""
-        return first_per(self.description)
-
     # Slots
     # --------------------------------------------------------------------------------------------
     def _steps(self, as_of: int | None) -> int:
@@ -447,7 +356,7 @@ class Published:
         were removed, is refused."""
         if as_of is None:
             return self.steps
-        shown = self.description.ticks.shown
+        shown = self.description.ticks.local
         earliest, end = self.first_tick + self._earliest(), self.first_tick + self.steps
         if not earliest <= as_of <= end:
             bound = f"from {shown(earliest)} to {shown(end)}"
@@ -473,51 +382,47 @@ class Published:
         """About how many ticks a slot of a length has."""
         return max(1, parse_duration(per, name="per") // self.description.ticks.tick_seconds)
 
-    def _slots(self, per: str, steps: int, first: int = 0, most: int | None = None) -> Slots:
-        """The slots of a length that begin at a position or later, as far as they are public (of
-        running totals with a delay, as far as they are shown); if that is enough, at least ``most``
-        of them."""
-        level = self._level(per)
-        if level is not None:
-            return self._blocks(level, steps, first, most)
-        ticks, nothing = self.description.ticks, np.zeros(0, dtype=np.int64)
-        calendar = WindowCalendar(per=per, zone=ticks.zone)
-        begin, last = self.first_tick, self.first_tick + steps - self._delay - 1
-        if first:
-            moment = ticks.start_seconds(self.first_tick + first)
-            begin = ticks.first_from(int(calendar.edges(moment - 1, moment)[1]))
-        if most is not None:
-            last = min(last, begin + 2 * (most + 1) * self._nominal(per))
-        if begin > last:
-            return self._between(nothing, nothing)
-        edges, at, partial = window_ticks(ticks, calendar, begin, last)
-        positions = at - self.first_tick
-        inner, blocks = positions[1:-1], self.calendar
-        if blocks is not None and np.any(blocks.frontier(0, inner) != inner):
-            smallest = self.description.levels[0]
-            remedy = f"the stream publishes {', '.join(self.description.levels)}"
-            raise bad_parameter("per", per, f"made of whole blocks of {smallest}", remedy)
+    def _slots(self, per: str, first: int, stop: int, steps: int) -> Slots:
+        """The slots of a length that hold positions from ``first`` to before ``stop``, as far as
+        they are public after so many steps (running totals with a delay: as far as they are
+        shown)."""
+        ticks, level = self.description.ticks, self.description.level(per)
+        windows = windows_of(per, ticks.zone) if level is None else None
+        shown = steps - self._delay
+        if not 0 <= first < stop:
+            return self._between(NO_TIMES, NO_TIMES)
+        if windows is not None:
+            begin, end = (ticks.start_seconds(self.first_tick + at) for at in (first, stop))
+            edges = windows.edges(begin, end)
+            positions = ticks.of(edges) - self.first_tick
+            inside = (positions >= 0) & (positions < max(stop, shown))
+            self._require_whole(per, edges[inside], positions[inside])
+        else:
+            assert level is not None
+            assert self.calendar is not None
+            ends = self.calendar.edges(level, first, stop - 1)
+            around = self.calendar.frontier(level, first), self.calendar.end(level, stop)
+            positions = np.concatenate([around[:1], ends, around[1:]])
+            edges = ticks.starts_of(self.first_tick + positions)
         return Slots(
             starts=edges[:-1],
             ends=edges[1:],
-            begins=positions[:-1],
-            reached=positions[1:],
-            partial=partial,
+            begins=np.maximum(positions[:-1], 0),
+            reached=np.minimum(positions[1:], shown),
+            partial=(edges[:-1] < ticks.start_seconds(self.first_tick)) | (positions[1:] > shown),
         )
 
-    def _blocks(self, level: int, steps: int, first: int, most: int | None) -> Slots:
-        """The blocks of a level, like :meth:`_slots`."""
-        calendar, mechanism = self.calendar, self.description.mechanism
-        assert calendar is not None
-        assert isinstance(mechanism, Blocks)
-        begin, stop = calendar.end(level, first), steps
-        if most is not None:
-            stop = min(steps, begin + 2 * (most + 1) * mechanism.levels[level].length)
-        ends = calendar.edges(level, begin, max(begin, stop))
-        if begin < stop < calendar.end(level, stop):  # a block is open
-            ends = np.append(ends, calendar.end(level, stop))
-        slots = self._between(np.append(begin, ends)[: len(ends)], ends)
-        return replace(slots, reached=np.minimum(ends, steps), partial=ends > steps)
+    def _require_whole(self, per: str, edges: Numbers, positions: Numbers) -> None:
+        """Refuse slots with an edge inside a tick, or inside a block of the smallest level."""
+        ticks, calendar = self.description.ticks, self.calendar
+        if np.any(ticks.starts_of(self.first_tick + positions) != edges):
+            bound = f"made of whole ticks of {ticks.tick_seconds} s"
+            remedy = "give a multiple of the tick, in a zone whose days begin where a tick begins"
+            raise bad_parameter("per", per, bound, remedy)
+        if calendar is not None and np.any(calendar.frontier(0, positions) != positions):
+            levels = self.description.levels
+            remedy = f"the stream publishes {', '.join(levels)}"
+            raise bad_parameter("per", per, f"made of whole blocks of {levels[0]}", remedy)
 
     def _between(self, begins: Numbers, ends: Numbers) -> Slots:
         starts_of, first = self.description.ticks.starts_of, self.first_tick
@@ -533,11 +438,6 @@ class Published:
     def _delay(self) -> int:
         mechanism = self.description.mechanism
         return 0 if isinstance(mechanism, Blocks) else mechanism.delay
-
-    def _level(self, per: str) -> int | None:
-        """The level whose blocks are the slots of a length, if there is one."""
-        levels = self.description.levels
-        return levels.index(per) if per in levels else None
 
     # Views
     # --------------------------------------------------------------------------------------------
@@ -685,7 +585,7 @@ class Published:
             if lacking > 0 and stage != ANNOUNCED:
                 raise _incomplete()
         width = 1 if self.summed else len(range(len(self.keys))[keys])
-        ends = np.concatenate([_NO_TIMES, *(some for some, _ in pieces)])
+        ends = np.concatenate([NO_TIMES, *(some for some, _ in pieces)])
         widths = np.zeros_like(ends)
         values, at = np.zeros((len(ends), width), dtype=np.int64), 0
         for some, piece in pieces:
@@ -703,7 +603,7 @@ class Published:
 
     def removed(self) -> RemovedError:
         """The error for a question about what was removed."""
-        shown = self.description.ticks.shown(self.first_tick + self._earliest())
+        shown = self.description.ticks.local(self.first_tick + self._earliest())
         return RemovedError(
             f"figures of stream {self.description.name!r} before {shown} were removed, got an"
             " earlier time; ask from then on"
@@ -739,125 +639,5 @@ def _up_to(mechanism: Blocks, level: int) -> Blocks:
     return Blocks(*mechanism.levels[: level + 1])
 
 
-def first_per(description: Description) -> str:
-    """What people read first of a stream: the slots in which keys appear, or in which each person
-    counts once; else days, or the largest blocks below a day; else running totals."""
-    if description.hidden is not None:
-        return description.hidden.discovery.per
-    levels = description.levels
-    if description.unit.distinct_per or not levels:
-        return description.unit.distinct_per or TOTAL
-    below = [level for level in levels if not level.endswith(("mo", "y"))]
-    return "1d" if "1d" in levels else (below or levels)[-1]
-
-
-def require_sum(description: Description, per: str) -> None:
-    """Refuse slots in which distinct persons do not add up: the same people come every day."""
-    slot = description.unit.distinct_per
-    if slot is None:
-        return
-    if per == TOTAL or parse_duration(per, name="per") > parse_duration(slot):
-        raise bad_parameter(
-            "per",
-            per,
-            f"at most {slot}: each person counts once per {description.unit.slot}, and distinct"
-            " persons do not add up",
-            "a stream with one person per that time counts them",
-        )
-
-
-def require_level(description: Description, per: str) -> int:
-    """The level of a length, or a refusal that names those that the stream publishes."""
-    if per in description.levels:
-        return description.levels.index(per)
-    names = ", ".join(description.levels) or TOTAL
-    remedy = "other slots are computed from them: ask when the run is over"
-    raise bad_parameter("per", per, f"{names}, which the stream publishes", remedy)
-
-
-def loss_steps(description: Description) -> list[tuple[int, str]]:
-    """The ages in ticks at which the loss of a stream grows, with what causes it; of a smooth curve
-    some ages."""
-    mechanism, hidden = description.mechanism, description.hidden
-    if hidden is not None:
-        causes = dict(loss_steps(replace(description, hidden=None)))
-        for number, (lag, _) in enumerate(hidden.discovery.stages, start=1):
-            text, age = f"keys that appear, stage {number}", lag + description.open_ticks
-            causes[age] = f"{causes[age]}; {text}" if age in causes else text
-        return sorted(causes.items())
-    if not isinstance(mechanism, Blocks):
-        seconds = description.ticks.tick_seconds
-        lengths = [UNITS[unit] for unit in ("h", "d", "w", "mo", "y")] + [10 * UNITS["y"]]
-        ages = sorted({0, *(max(1, length // seconds) for length in lengths)})
-        return [(age, "totals") for age in ages]
-    return mechanism.loss_steps(description.ticks.tick_seconds)
-
-
-def no_figures(width: int) -> Figures:
-    """No slots, of so many keys."""
-    numbers, none = np.zeros((0, width), dtype=np.int64), np.zeros(0, dtype=np.bool_)
-    times = {"starts": _NO_TIMES, "ends": _NO_TIMES, "begins": _NO_TIMES, "reached": _NO_TIMES}
-    return Slots(**times, partial=none).figures(
-        values=numbers,
-        half_widths=numbers,
-        known=numbers.astype(np.bool_),
-        status=_NO_TIMES,
-        published=_NO_TIMES,
-    )
-
-
-def joined_table(tables: Iterable[Table]) -> Table:
-    """The rows of some tables with the same columns, of which there is at least one."""
-    parts = list(tables)
-    return {name: np.concatenate([each[name] for each in parts]) for name in parts[0]}
-
-
 def _incomplete() -> StoreError:
     return StoreError("stored figures are incomplete; take an intact copy of the store")
-
-
-# Means
-# ------------------------------------------------------------------------------------------------
-@dataclass(frozen=True, slots=True, kw_only=True, eq=False)
-class Means:
-    """Means of slots of time, in the shape (slots, keys), with their 95 % intervals. ``figures``
-    are those of the events: their slots, status, and where ``known`` is false."""
-
-    figures: Figures
-    values: NDArray[np.float64]
-    low: NDArray[np.float64]
-    high: NDArray[np.float64]
-
-
-def means(sums: Published, counts: Published, per: str, **range_: Any) -> Means:
-    """The mean amount of each slot and key. ``sums`` adds up the amounts of events, ``counts``
-    counts the same events under the same keys; ``range_`` is that of :meth:`Published.figures`.
-
-    The interval holds the true mean of the events that count with at least 95 %. The two counts lie
-    in their own intervals of 97.5 %, so both do with 95 %. In that rectangle the mean is smallest
-    where the sum is smallest and the number largest, and largest at the opposite corner. Amounts
-    are from 0 to that of the unit, so the mean is too; and there is a mean only if there is an
-    event.
-
-    Where even the upper end of the number of events is below 1, or that of the sum below 0, nothing
-    is known: from 0 to the unit's amount.
-    """
-    if sums.keys != counts.keys:
-        remedy = "count the same events under the same keys"
-        raise bad_parameter(
-            "counts", counts.description.name, "a stream with the same keys", remedy
-        )
-    total, number = (replace(each, beta=BETA / 2).figures(per, **range_) for each in (sums, counts))
-    if not np.array_equal([total.starts, total.ends], [number.starts, number.ends]):
-        remedy = "let both begin, and be released, together"
-        raise bad_parameter(
-            "counts", counts.description.name, "a stream with the same slots", remedy
-        )
-    most = float(sums.description.unit.amount)
-    low = np.maximum(total.low, 0) / np.maximum(number.high, 1)
-    high = total.high / np.maximum(number.low, 1)
-    low, high = np.minimum(low, most), np.minimum(high, most)
-    unknown = (number.high < 1) | (total.high < 0)
-    low[unknown], high[unknown] = 0.0, most
-    values = np.clip(total.values / np.maximum(number.values, 1), low, high)
-    return Means(figures=number, values=values, low=low, high=high)

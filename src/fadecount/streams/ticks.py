@@ -21,7 +21,6 @@ from dataclasses import dataclass, field
 from datetime import UTC, datetime, timedelta
 from enum import StrEnum
 from functools import lru_cache
-from typing import Any
 from zoneinfo import ZoneInfo
 
 import numpy as np
@@ -127,12 +126,8 @@ class Ticks:
         local = ticks * self.tick_seconds
         return local if self._local is None else from_local(local, self.zone)
 
-    def shown(self, tick: int) -> str:
-        """When a tick begins, as people and files write it: ISO 8601 in UTC."""
-        return iso_time(int(self.start(tick).timestamp()))
-
     def local(self, tick: int) -> str:
-        """When a tick begins, for people at the place: ISO 8601 with the offset of the zone.
+        """When a tick begins, as people read it: ISO 8601 with the offset of the zone.
 
         >>> Ticks(tick_seconds=3600, zone="Europe/Vienna").local(0)
         '1970-01-01T01:00:00+01:00'
@@ -266,13 +261,8 @@ class WindowCalendar:
             edges = np.append(starts[starts < midnights[1:]], midnights[-1])
             low, high = np.searchsorted(edges, first, side="right"), np.searchsorted(edges, end)
             return edges[low - 1 : high + 1]
-        numbers = self.numbers(np.array([first, last]))
-        days = self._first_days(np.arange(numbers[0], numbers[1] + 2))
-        if days[0] * DAY < EARLIEST or days[-1] * DAY > LATEST:
-            raise bad_parameter(
-                "per", self.per, "so short that windows end before the year 10000", "such as 1y"
-            )
-        return self._days.starts_of(days)
+        low, high = self.numbers(np.array([first, last]))
+        return self._starts(np.arange(low, high + 2))
 
     def numbers(self, moments: Numbers) -> Numbers:
         """The numbers of the slots that hold some times (Unix seconds): later slots have larger
@@ -285,22 +275,26 @@ class WindowCalendar:
             return (days - self._first_day) // (self._seconds // DAY)
         return days * _IN_A_DAY + (moments - self._days.starts_of(days)) // self._seconds
 
-    def _first_days(self, numbers: Any) -> Any:
-        """The first days (since 1970) of slots of days or longer."""
+    def _starts(self, numbers: Numbers) -> Numbers:
+        """When slots begin, and when those before them end."""
+        if 0 < self._seconds < DAY:
+            days, inside = np.divmod(numbers, _IN_A_DAY)
+            begins = self._days.starts_of(days) + inside * self._seconds
+            starts: Numbers = np.minimum(begins, self._days.starts_of(days + 1))
+            return starts
         if self._months:
-            months = np.asarray(numbers * self._months).astype("datetime64[M]")
-            return months.astype("datetime64[D]").astype(np.int64)
-        return numbers * (self._seconds // DAY) + self._first_day
+            months = (numbers * self._months).astype("datetime64[M]")
+            days = months.astype("datetime64[D]").astype(np.int64)
+        else:
+            days = numbers * (self._seconds // DAY) + self._first_day
+        if days[0] * DAY < EARLIEST or days[-1] * DAY > LATEST:
+            bound = "so short that windows end before the year 10000"
+            raise bad_parameter("per", self.per, bound, "such as 1y")
+        return self._days.starts_of(days)
 
     def ticks_in(self, ticks: Ticks, number: int) -> range:
         """The ticks that begin in the slot of that number."""
-        start_of = self._days.start_seconds
-        if 0 < self._seconds < DAY:
-            day, inside = divmod(number, _IN_A_DAY)
-            begin = start_of(day) + inside * self._seconds
-            end = min(begin + self._seconds, start_of(day + 1))
-        else:
-            begin, end = (start_of(int(self._first_days(each))) for each in (number, number + 1))
+        begin, end = self._starts(np.array([number, number + 1])).tolist()
         return range(ticks.first_from(begin), ticks.first_from(end))
 
 
@@ -308,31 +302,6 @@ class WindowCalendar:
 def windows_of(per: str, zone: str) -> WindowCalendar:
     """A :class:`WindowCalendar`, made once."""
     return WindowCalendar(per=per, zone=zone)
-
-
-def window_ticks(
-    ticks: Ticks, calendar: WindowCalendar, first: int, last: int
-) -> tuple[Numbers, Numbers, NDArray[np.bool_]]:
-    """The windows of the ticks ``first .. last``: edges in Unix seconds, the tick at each edge, and
-    which are partial.
-
-    Window ``i`` holds the ticks from that at edge ``i`` up to, but not including, that at edge ``i
-    + 1``.
-    """
-    begin, end = ticks.start_seconds(first), ticks.start_seconds(last + 1)
-    edges = calendar.edges(begin, end)
-    inner = edges[1:-1]
-    numbers = ticks.of(inner)
-    if np.any(ticks.starts_of(numbers) != inner) or len(edges) - 1 > last - first + 1:
-        remedy = "give a multiple of the tick, in a zone whose days begin where a tick begins"
-        raise bad_parameter(
-            "per", calendar.per, f"made of whole ticks of {ticks.tick_seconds} s", remedy
-        )
-    at = np.concatenate([[first], numbers, [last + 1]])
-    partial = np.zeros(len(edges) - 1, dtype=np.bool_)
-    partial[0] |= edges[0] < begin
-    partial[-1] |= edges[-1] > end
-    return edges, at, partial
 
 
 # The clock
