@@ -56,4 +56,4 @@ def test_unknown_zones_and_moments_are_refused() -> None:
     with pytest.raises(ParameterError, match="time must be"):
         Ticks(tick_seconds=60).at(1e300)
     with pytest.raises(ParameterError, match="tick must be"):
-        Ticks(tick_seconds=60).start(10**15)
+        Ticks(tick_seconds=60).local(10**15)

@@ -45,15 +45,16 @@ class Ticks:
     """The calendar of a stream: from times to tick numbers and back.
 
     >>> hours = Ticks(tick_seconds=3600)
-    >>> hours.at(7200), hours.start(2).isoformat()
-    (2, '1970-01-01T02:00:00+00:00')
-    >>> Ticks(tick_seconds=86400, zone="America/New_York").start(0).isoformat()
-    '1970-01-01T05:00:00+00:00'
+    >>> hours.at(7200), hours.local(2)
+    (2, '1970-01-01T02:00:00Z')
+    >>> Ticks(tick_seconds=86400, zone="America/New_York").start_seconds(0)
+    18000
     """
 
     tick_seconds: int
     zone: str = "UTC"
-    _local: ZoneInfo | None = field(init=False, repr=False, compare=False)
+    _by_day: bool = field(init=False, repr=False, compare=False)
+    """Whether ticks begin at local midnight, which is not that of UTC."""
 
     def __post_init__(self) -> None:
         remedy = "it is the length of a tick in seconds, such as 3600"
@@ -61,10 +62,8 @@ class Ticks:
             "tick_seconds", self.tick_seconds, minimum=1, maximum=366 * DAY, remedy=remedy
         )
         object.__setattr__(self, "tick_seconds", seconds)
-        zone = _zone(self.zone)
-        object.__setattr__(
-            self, "_local", zone if seconds % DAY == 0 and self.zone != "UTC" else None
-        )
+        _zone(self.zone)
+        object.__setattr__(self, "_by_day", seconds % DAY == 0 and self.zone != "UTC")
 
     @property
     def text(self) -> str:
@@ -77,10 +76,16 @@ class Ticks:
             raise bad_parameter(
                 "time", unix_seconds, "a moment between the years 6 and 9987", "give Unix seconds"
             )
-        if self._local is None:
+        if not self._by_day:
             return int(unix_seconds // self.tick_seconds)
-        local = datetime.fromtimestamp(unix_seconds, self._local).date()
-        return (local - _EPOCH.date()).days // (self.tick_seconds // DAY)
+        day = int(unix_seconds // DAY)
+        began, next_began = (self._midnight(each) for each in (day, day + 1))
+        day += (unix_seconds >= next_began) - (unix_seconds < began)  # as in :meth:`of`
+        return day // (self.tick_seconds // DAY)
+
+    def _midnight(self, day: int) -> int:
+        local = day * DAY
+        return local - zone_offset(self.zone, local // QUARTER)
 
     def first_from(self, unix_seconds: float) -> int:
         """The first tick that begins at a time or later. A range of time holds the ticks that begin
@@ -95,36 +100,23 @@ class Ticks:
 
     def of(self, unix_seconds: NDArray[np.int64]) -> NDArray[np.int64]:
         """The ticks of many times (whole Unix seconds, rounded down)."""
-        if self._local is None or not len(unix_seconds):
+        if not self._by_day:
             return unix_seconds // self.tick_seconds
-        quarters, inverse = np.unique(unix_seconds // QUARTER, return_inverse=True)
-        begins = (quarters * QUARTER).tolist()
-        first = np.array([self.at(each) for each in begins], dtype=np.int64)
-        last = np.array([self.at(each + QUARTER - 1) for each in begins], dtype=np.int64)
-        ticks = first[inverse]
-        # zones before 1972 have offsets in seconds
-        for at in np.flatnonzero((first != last)[inverse]).tolist():
-            ticks[at] = self.at(int(unix_seconds[at]))
-        return ticks
+        # the local day is that of UTC, or the one before it or after it
+        days = unix_seconds // DAY
+        began, next_began = (from_local(each * DAY, self.zone) for each in (days, days + 1))
+        days += (unix_seconds >= next_began) - 1 * (unix_seconds < began)
+        return days // (self.tick_seconds // DAY)
 
     def start_seconds(self, tick: int) -> int:
         """When a tick begins, in Unix seconds."""
         local = tick * self.tick_seconds
-        return local if self._local is None else local - zone_offset(self.zone, local // QUARTER)
-
-    def start(self, tick: int) -> datetime:
-        """When a tick begins, in UTC."""
-        seconds = self.start_seconds(tick)
-        if not EARLIEST <= seconds <= LATEST:
-            raise bad_parameter(
-                "tick", tick, "within the years 6 to 9987", "check the times of the input"
-            )
-        return _EPOCH_TIME + timedelta(seconds=seconds)
+        return local - zone_offset(self.zone, local // QUARTER) if self._by_day else local
 
     def starts_of(self, ticks: NDArray[np.int64]) -> NDArray[np.int64]:
         """When ticks begin, in Unix seconds."""
         local = ticks * self.tick_seconds
-        return local if self._local is None else from_local(local, self.zone)
+        return from_local(local, self.zone) if self._by_day else local
 
     def local(self, tick: int) -> str:
         """When a tick begins, as people read it: ISO 8601 with the offset of the zone.
@@ -132,7 +124,12 @@ class Ticks:
         >>> Ticks(tick_seconds=3600, zone="Europe/Vienna").local(0)
         '1970-01-01T01:00:00+01:00'
         """
-        return iso_time(int(self.start(tick).timestamp()), self.zone)
+        seconds = self.start_seconds(tick)
+        if not EARLIEST <= seconds <= LATEST:
+            raise bad_parameter(
+                "tick", tick, "within the years 6 to 9987", "check the times of the input"
+            )
+        return iso_time(seconds, self.zone)
 
     def blocks_of(self, per: str, numbers: NDArray[np.int64]) -> NDArray[np.int64]:
         """The numbers of the slots in which ticks share the caps of a unit ``per`` tick, ``1h``,
