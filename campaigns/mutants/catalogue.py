@@ -402,6 +402,13 @@ MUTANTS = (
         ("tests/streams/test_inputs.py",),
     ),
     Mutant(
+        "a pause tells how many events count",
+        "streams/inputs.py",
+        "_ROW_BYTES + 16 * entries",
+        "_ROW_BYTES + 16 * len(keys)",
+        ("tests/streams/test_inputs.py",),
+    ),
+    Mutant(
         "the amount of an event taken for a sum",
         "streams/inputs.py",
         "if self.description.unit.amount == 1:",

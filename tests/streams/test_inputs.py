@@ -468,6 +468,21 @@ def test_what_is_accepted_is_added_up_as_it_comes(
     np.testing.assert_array_equal(values, expected(MECHANISM, np.array([[1500, 1500]])))
 
 
+def test_when_rows_are_added_up_does_not_depend_on_what_counts(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(inputs, "FOLD_BYTES", 1000)
+    found = []
+    for persons in (["ann"] * 12, [f"person {each}" for each in range(12)]):
+        with BriefStore() as store:
+            stream, rows = create(store, Unit(of="person", events=1)), []
+            for person in persons:
+                stream.add({"a": 1, "b": 1}, person=person)
+                rows += store._database.query("SELECT COUNT(*) FROM inputs")
+            found.append(rows)
+    assert found[0] == found[1] and max(found[0]) > found[0][-1]
+
+
 @pytest.mark.parametrize(
     "mechanism",
     [

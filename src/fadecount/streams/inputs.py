@@ -42,7 +42,7 @@ JOIN_ENTRIES = 1000
 
 _ROWS_PER_STATEMENT = 256
 _ROW_BYTES = 100
-"""Approximate size of a row without its body."""
+"""Approximate size of a row without its body, which has at most 16 bytes for each entry."""
 
 Numbers = NDArray[np.int64]
 Entry = tuple[Key, int, int, bytes]
@@ -335,7 +335,7 @@ class Intake:
             counted = entries if description.hidden is None else self._hide(block, entries)
             keys = np.array([key for key, times, _, _ in counted if times], dtype=np.int64)
             sums = [times * amount for _, times, amount, _ in counted if times]
-            self._insert(keys, np.array(sums, dtype=np.int64))
+            self._insert(keys, np.array(sums, dtype=np.int64), len(entries))
         if position is not None:
             self._rows.put("positions", (position.source, position.body))
         return sum(times for _, times, _, _ in entries)
@@ -429,8 +429,10 @@ class Intake:
                 [value for row in part for value in row],
             )
 
-    def _insert(self, keys: Numbers, counts: Numbers) -> None:
-        self._unfolded += keys.nbytes + counts.nbytes + _ROW_BYTES
+    def _insert(self, keys: Numbers, counts: Numbers, entries: int) -> None:
+        """Store what counts of so many ``entries``. From time to time the rows are added up: after
+        so many entries, whether they count or not, or a pause would tell how many do."""
+        self._unfolded += _ROW_BYTES + 16 * entries
         if self._unfolded > max(FOLD_BYTES, 16 * len(self.positions)):
             waiting = [_unpacked(body) for (body,) in self._rows.take("inputs")]
             keys, counts = np.concatenate([*waiting, (keys, counts)], axis=1)
