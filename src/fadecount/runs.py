@@ -159,6 +159,7 @@ def run(
             planned=planned,
             hidden=discovery,
         )
+        _check_hidden(options, opened.description.hidden)
         stream = StoredStream(opened, store.reader())
     else:
         if group is not None:
@@ -172,8 +173,9 @@ def run(
             unit=unit,
             hidden=discovery,
         )
-        stream = MemoryStream(description, checked_keys(keys, none=options.discover), begins)
-    _check_hidden(options, stream.description.hidden)
+        _check_hidden(options, discovery)
+        keys = checked_keys(keys, none=not description.needs_keys)
+        stream = MemoryStream(description, keys, begins)
     _check_start(options.ticks, begin, stream.first_tick)
     if live:
         options = replace(options, first_tick=stream.first_tick, end_tick=end)

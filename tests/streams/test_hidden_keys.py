@@ -353,6 +353,9 @@ class TestRefusals:
         with pytest.raises(ParameterError, match="unit must be one person's month"):
             replace(describe(), hidden=months)
         with SQLiteBackend(tmp_path).open() as store:
+            totals = replace(describe(), mechanism=fc.Gradual(epsilon=1.0))
+            with pytest.raises(ParameterError, match="keys must hold at least one name"):
+                create(store, totals)
             with pytest.raises(ParameterError, match="other must be one of the declared"):
                 create(store, describe(other="other"))
             create(store)

@@ -90,6 +90,12 @@ class Description:
             raise bad_parameter("mechanism", type(self.mechanism).__name__, bound, remedy)
 
     @property
+    def needs_keys(self) -> bool:
+        """Whether a key must be declared: none need be where keys appear by themselves beside
+        figures of blocks."""
+        return self.hidden is None or not isinstance(self.mechanism, Blocks)
+
+    @property
     def levels(self) -> tuple[str, ...]:
         """The lengths of the levels as people say them, smallest first: ``1m``, ``1h``, ``1d``.
         None for running totals."""

@@ -121,7 +121,7 @@ class Store:
         ``retain_seconds`` is how long its releases are kept (see :meth:`retain`); by default for
         ever.
         """
-        names = checked_keys(keys, none=description.hidden is not None)
+        names = checked_keys(keys, none=not description.needs_keys)
         hidden = description.hidden
         if hidden is not None and hidden.other not in (None, *names):
             raise bad_parameter("other", hidden.other, "one of the declared keys", "declare it")
