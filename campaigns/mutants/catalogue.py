@@ -728,10 +728,10 @@ MUTANTS = (
         ("tests/test_runs.py",),
     ),
     Mutant(
-        "a promise for one event in a one-off run of persons",
+        "a promise for one event in a run of persons",
         "runs.py",
-        "mechanism=unit.scaled(mechanism, planned),",
-        "mechanism=mechanism,",
+        "mechanism = unit.scaled(mechanism, planned)",
+        "mechanism = mechanism.for_sensitivity(1)",
         ("tests/test_runs.py",),
     ),
     Mutant(

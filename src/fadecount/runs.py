@@ -146,6 +146,8 @@ def run(
         raise ParameterError("discover must be given in the options with a discovery")
     keys = tuple(options.keys) if options.key is not None else (ONLY_KEY,)
     begins, unit = over if live and begin is None else begin, options.unit
+    if mechanism is not None:
+        mechanism = unit.scaled(mechanism, planned)
     stream: RunStream
     if store is not None:
         opened = store.open_or_create(
@@ -156,7 +158,6 @@ def run(
             unit=unit,
             group=group,
             start_tick=begins,
-            planned=planned,
             hidden=discovery,
         )
         _check_hidden(options, opened.description.hidden)
@@ -168,7 +169,7 @@ def run(
             raise ParameterError("mechanism must be given; such as fadecount.Gradual(epsilon=0.1)")
         description = Description(
             name=name,
-            mechanism=unit.scaled(mechanism, planned),
+            mechanism=mechanism,
             ticks=options.ticks,
             unit=unit,
             hidden=discovery,

@@ -161,7 +161,7 @@ def test_a_stream_that_would_break_the_promise_is_refused(backend: Backend) -> N
             made = store.create(described(name), start_tick=0)
             assert made.description.group == RIDERS
         group = made.status.group
-        assert group is not None and group.streams == ["rides", "trips"]
+        assert group is not None and [each.name for each in group.members] == ["rides", "trips"]
         assert [group.total(age) for age in (600, 660, None)] == [
             *(pytest.approx(Fraction(2, 10)), pytest.approx(Fraction(6, 10))),
             pytest.approx(Fraction(6, 10)),
@@ -218,10 +218,14 @@ def test_the_promise_and_the_unit_of_a_group_are_fixed(backend: Backend) -> None
         store.create(described("y", group=Group.of("r_ders", {"1y": 1})), start_tick=0)
     with backend.reader() as reader:
         group = reader.status("stops").group
-        assert group is not None and group.streams == ["rides", "stops", "trips"]
+        assert group is not None and [each.name for each in group.members] == [
+            "rides",
+            "stops",
+            "trips",
+        ]
         assert group.unit == "one person within a tick of 1 minute (UTC)"
         lonely = reader.status("y").group
-        assert lonely is not None and lonely.streams == ["y"]
+        assert lonely is not None and [each.name for each in lonely.members] == ["y"]
 
 
 def test_an_existing_stream_keeps_its_group(backend: Backend) -> None:

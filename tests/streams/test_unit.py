@@ -38,14 +38,14 @@ def test_a_damaged_unit_is_refused() -> None:
 
 
 def test_a_stream_is_created_once_and_then_opened_as_it_is(backend: Backend) -> None:
-    mechanism = fc.Gradual(epsilon=0.6, exponent=2.0)
+    mechanism = PERSON.scaled(fc.Gradual(epsilon=0.6, exponent=2.0))
     with backend.open() as store:
         with pytest.raises(ParameterError, match="mechanism must be given"):
             store.open_or_create("doors", tick=HOURS)
         made = store.open_or_create(
             "doors", tick=HOURS, mechanism=mechanism, keys=["a"], unit=PERSON, start_tick=5
         )
-        assert made.description.mechanism == mechanism.for_sensitivity(6)
+        assert made.description.mechanism == mechanism
         assert made.open_tick == 5
     with backend.open() as store:
         again = store.open_or_create(
@@ -96,7 +96,12 @@ def test_a_promise_holds_for_a_person_with_several_keys(
     unit = Unit(of="person", events=3, keys=4)
     with BriefStore() as store:
         stream = store.open_or_create(
-            "doors", tick=HOURS, mechanism=mechanism, unit=unit, keys=["a", "b"], start_tick=0
+            "doors",
+            tick=HOURS,
+            mechanism=unit.scaled(mechanism),
+            unit=unit,
+            keys=["a", "b"],
+            start_tick=0,
         )
         loss = stream.status.loss
         ran = stream.description.mechanism

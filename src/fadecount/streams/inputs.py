@@ -109,7 +109,7 @@ class Intake:
     def _read_positions(self, width: int = -1) -> None:
         """Read the declared keys, unless those that are known are so many."""
         if width != len(self.positions):
-            keys = read_keys(self._database, self._id)
+            keys, _ = read_keys(self._database, self._id)
             self.positions = {key: at for at, key in enumerate(keys)}
 
     def add(

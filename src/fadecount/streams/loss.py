@@ -355,14 +355,9 @@ class GroupLoss:
         return sum(delta for delta in deltas if delta is not None) or None
 
     @property
-    def streams(self) -> Sequence[str]:
-        """The names of the streams, deleted ones included."""
-        return [member.name for member in self.members]
-
-    @property
     def text(self) -> str:
-        """The loss in words, with the names of streams."""
-        names = self.streams
+        """The loss in words, with the names of streams, deleted ones included."""
+        names = [member.name for member in self.members]
         return f"{self.about['text']} ({', '.join(names[:5])}{', ...' * (len(names) > 5)})"
 
     @cached_property

@@ -13,8 +13,9 @@ from fadecount.streams.figures import read_figures
 from fadecount.streams.published import Published
 from fadecount.streams.sqlite import SQLiteDatabase
 from fadecount.streams.status import (
+    Keys,
+    KeySteps,
     Status,
-    key_steps,
     read_keys,
     read_status,
     read_statuses,
@@ -75,16 +76,16 @@ class Reader:
 
     def keys(self, name: str) -> tuple[str, ...]:
         """The keys of a stream, in order."""
-        return read_keys(self.database, self.status(name).id)
+        return self.declared(self.status(name))[0]
 
     def stream(self, name: str) -> Published:
         """What a stream has published, for questions about it."""
         status = self.status(name)
         return self.published_of(status, *self.declared(status))
 
-    def declared(self, status: Status) -> tuple[tuple[str, ...], list[tuple[int, int]]]:
+    def declared(self, status: Status) -> tuple[Keys, KeySteps]:
         """The keys of a stream, and when which of them were declared: see ``Published``."""
-        return read_keys(self.database, status.id), key_steps(self.database, status.id)
+        return read_keys(self.database, status.id)
 
     def published_of(
         self, status: Status, keys: tuple[str, ...], steps: Sequence[tuple[int, int]]

@@ -108,7 +108,7 @@ class StoredState:
                 (self._stream,),
             )
         }
-        self.keys = read_keys(self._context.database, self._stream)
+        self.keys, _ = read_keys(self._context.database, self._stream)
         self._digests = {name: _digest(body) for name, body in sealed.items()}
         return sealed
 

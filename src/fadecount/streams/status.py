@@ -214,24 +214,24 @@ def stream_names(database: Database) -> list[str]:
     return [name for (name,) in database.query("SELECT name FROM streams ORDER BY name")]
 
 
-def read_keys(database: Database, stream: int) -> tuple[str, ...]:
-    """The declared keys, in the order of their declaration, which is the order of every array."""
-    rows = database.query(
-        "SELECT names FROM key_blocks WHERE stream = ? ORDER BY position", (stream,)
-    )
+Keys = tuple[str, ...]
+KeySteps = list[tuple[int, int]]
+"""(position, step) of the first of the keys that were declared together, and after how many steps
+that was."""
+
+
+def read_keys(database: Database, stream: int) -> tuple[Keys, KeySteps]:
+    """The declared keys, in the order of their declaration, which is the order of every array; and
+    when they were declared."""
+    sql = "SELECT position, step, names FROM key_blocks WHERE stream = ? ORDER BY position"
+    rows = database.query(sql, (stream,))
     try:
-        return tuple(name for (names,) in rows for name in json.loads(names))
+        keys = tuple(name for *_, names in rows for name in json.loads(names))
     except ValueError as error:
         raise StoreError(
             "keys of a stream are damaged; take an intact copy of the store"
         ) from error
-
-
-def key_steps(database: Database, stream: int) -> list[tuple[int, int]]:
-    """(position, step) of the first of the keys that were declared together, and after how many
-    steps that was."""
-    sql = "SELECT position, step FROM key_blocks WHERE stream = ? ORDER BY position"
-    return [(int(position), int(step)) for position, step in database.query(sql, (stream,))]
+    return keys, [(int(position), int(step)) for position, step, _ in rows]
 
 
 def write_keys(

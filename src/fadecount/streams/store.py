@@ -69,6 +69,8 @@ class Store:
     ) -> None:
         """The fence is by default in the user's state folder."""
         self._database, self._wait = database, lock_wait_seconds
+        self.audit_log = audit_log
+        """Where administrative acts on this store are recorded."""
         self._context = Context(
             database=database,
             seal=seal or Seal(),
@@ -97,11 +99,6 @@ class Store:
             wanted = "the key it was sealed with" if about["seal"] else "no key (it is not sealed)"
             raise StoreError(f"store must be opened with {wanted}; check the key or its file")
         return str(about["uid"])
-
-    @property
-    def audit_log(self) -> AuditLog:
-        """Where administrative acts on this store are recorded."""
-        return self._context.audit_log
 
     def names(self) -> list[str]:
         """The streams of this store, in alphabetical order."""
@@ -259,22 +256,18 @@ class Store:
         unit: Unit = ONE_EVENT,
         group: Group | None = None,
         start_tick: int | None = None,
-        planned: Unit | None = None,
         hidden: HiddenKeys | None = None,
     ) -> Stream:
         """The stream of that name, for writing: the existing one, if it matches the arguments, or a
         new one.
 
-        ``mechanism`` is the promise for one ``unit``: a new stream runs ``unit.scaled(mechanism)``;
-        ``planned`` is the unit of the plan that it comes from. It may be left out for an existing
-        stream, and so may its ``group`` and its ``hidden`` keys. What differs from the stream's own
-        is refused.
+        ``mechanism`` is that of a :class:`Description`. It may be left out for an existing stream,
+        and so may its ``group`` and its ``hidden`` keys. What differs from the stream's own is
+        refused.
         ``keys`` must begin with those declared so far; new ones are declared. ``start_tick`` is for
         a new stream.
         """
         names = tuple(keys)
-        if mechanism is not None:
-            mechanism = unit.scaled(mechanism, planned)
         if name not in self.names():
             if mechanism is None:
                 raise ParameterError(
