@@ -529,23 +529,24 @@ class Published:
         wanted = np.sort(np.concatenate([begins[begins > 0], ends[ends > 0]]))
         parts = np.split(wanted, np.flatnonzero(np.diff(wanted) > _GAP) + 1)
         spans = [(int(part[0]) - 1, int(part[-1])) for part in parts if len(part)]
-        steps, totals, widths = self._read(0, 0, spans)
-        steps, widths = np.append(0, steps), np.append(0, widths)
+        steps, totals = self._read(0, 0, spans)
         totals = np.concatenate([np.zeros((1, self._width), dtype=np.int64), totals])
-        low, high = np.searchsorted(steps, begins), np.searchsorted(steps, ends)
+        low, high = (np.searchsorted(np.append(0, steps), each) for each in (begins, ends))
+        positions, declared = np.array([*self.key_steps, (len(self.keys), 0)]).T
+        before, width = (positions[np.searchsorted(declared[:-1], each)] for each in (begins, ends))
         # of keys declared inside of a slot nothing cancels
-        late = np.where(begins > 0, widths[high] - widths[low], 0)
+        late = np.where(begins > 0, width - before, 0)
         starts = begins, np.zeros_like(begins)
         if self.summed:
-            copies = np.stack([widths[high] - late, late], axis=1)
+            copies = np.stack([width - late, late], axis=1)
             pairs = np.stack(starts, axis=1), np.stack((ends, ends), axis=1)
             around = mechanism.half_widths(*pairs, beta=self.beta, copies=copies)[:, np.newaxis]
-            known = widths[high][:, np.newaxis] > 0
+            known = width[:, np.newaxis] > 0
         else:
             keys = np.arange(self._width)
-            known = keys < widths[high][:, np.newaxis]
+            known = keys < width[:, np.newaxis]
             each, whole = (mechanism.half_widths(start, ends, beta=self.beta) for start in starts)
-            is_late = keys >= (widths[high] - late)[:, np.newaxis]
+            is_late = keys >= (width - late)[:, np.newaxis]
             around = np.where(is_late, whole[:, np.newaxis], each[:, np.newaxis])
         return slots.figures(
             values=np.where(known, totals[high] - totals[low], 0),
@@ -557,9 +558,9 @@ class Published:
 
     def _read(
         self, level: int, stage: int, ranges: Sequence[tuple[int, int]], keys: slice = slice(None)
-    ) -> tuple[Numbers, Numbers, Numbers]:
+    ) -> tuple[Numbers, Numbers]:
         """The figures of the blocks in the positions ``first + 1 .. end`` of some ranges: their
-        ends, their values for some keys (or the sum of these), and how many of the keys they have.
+        ends, and their values for some keys (or the sum of these).
 
         All of them must be there, but for those of void blocks; announced differences are looked up
         one by one (:meth:`_Fetched.at`).
@@ -586,14 +587,12 @@ class Published:
                 raise _incomplete()
         width = 1 if self.summed else len(range(len(self.keys))[keys])
         ends = np.concatenate([NO_TIMES, *(some for some, _ in pieces)])
-        widths = np.zeros_like(ends)
         values, at = np.zeros((len(ends), width), dtype=np.int64), 0
         for some, piece in pieces:
             part = slice(at, at := at + len(some))
-            widths[part] = piece.shape[1]
             chosen = piece.sum(axis=1, keepdims=True) if self.summed else piece
             values[part, : chosen.shape[1]] = chosen
-        return ends, values, widths
+        return ends, values
 
     def _edges(self, level: int, first: int, end: int) -> Numbers:
         """The ends of blocks in the positions ``first + 1 .. end``; of totals, all positions."""
@@ -617,7 +616,7 @@ class _Fetched:
         self.keys = 1 if published.summed else keys.stop - keys.start
         self._columns: dict[tuple[int, int], tuple[Numbers, Numbers, Numbers]] = {}
         for (level, stage), ranges in views.needs().items():
-            ends, values, _ = published._read(level, stage, ranges.tolist(), keys)
+            ends, values = published._read(level, stage, ranges.tolist(), keys)
             sums = np.zeros((len(ends) + 1, self.keys), dtype=np.int64)
             np.cumsum(values, axis=0, out=sums[1:])
             self._columns[level, stage] = ends, values, sums
