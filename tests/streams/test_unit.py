@@ -35,6 +35,8 @@ def test_a_damaged_unit_is_refused() -> None:
             Description.from_json("doors", json.dumps({**described, "unit": unit}))
     with pytest.raises(ParameterError, match="unit must be a fadecount"):
         Description(name="doors", mechanism=fc.Gradual(epsilon=0.1), ticks=HOURS, unit=3)  # type: ignore[arg-type]
+    with pytest.raises(ParameterError, match=r"^ticks must be a"):
+        Description(name="doors", mechanism=fc.Gradual(epsilon=0.1), ticks=3600)  # type: ignore[arg-type]
 
 
 def test_a_stream_is_created_once_and_then_opened_as_it_is(backend: Backend) -> None:

@@ -53,6 +53,9 @@ class Description:
                 "a fadecount mechanism",
                 "such as fadecount.Gradual(epsilon=0.1)",
             )
+        if not isinstance(self.ticks, Ticks):
+            example = "such as Ticks(tick_seconds=3600)"
+            raise bad_parameter("ticks", self.ticks, "a fadecount.streams.Ticks", example)
         require_planned_tick(self.mechanism, self.ticks.tick_seconds)
         if isinstance(self.mechanism, Blocks):
             block_lengths(self.mechanism, self.ticks)
