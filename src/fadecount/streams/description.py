@@ -13,7 +13,7 @@ from fadecount.errors import ParameterError, StoreError, bad_parameter
 from fadecount.mechanisms import ONE_EVENT, Blocks, Mechanism, Unit, require_planned_tick
 from fadecount.streams.calendar import block_lengths
 from fadecount.streams.discovery import LONGEST_KEY, HiddenKeys, can_be_key
-from fadecount.streams.loss import NAME, Forks, Group, StreamLoss
+from fadecount.streams.loss import Forks, Group, StreamLoss, require_name
 from fadecount.streams.ticks import DAY, Ticks
 
 ONLY_KEY = "all"
@@ -40,36 +40,22 @@ class Description:
     hidden: HiddenKeys | None = None
 
     def __post_init__(self) -> None:
-        if not isinstance(self.name, str) or not NAME.fullmatch(self.name):
-            bound = (
-                "1 to 100 letters, digits, dots, hyphens or underscores, beginning with a letter or"
-                " digit"
-            )
-            raise bad_parameter("stream name", self.name, bound, "such as visits or door-3")
-        if not isinstance(self.mechanism, Mechanism):
-            raise bad_parameter(
-                "mechanism",
-                self.mechanism,
-                "a fadecount mechanism",
-                "such as fadecount.Gradual(epsilon=0.1)",
-            )
-        if not isinstance(self.ticks, Ticks):
-            example = "such as Ticks(tick_seconds=3600)"
-            raise bad_parameter("ticks", self.ticks, "a fadecount.streams.Ticks", example)
+        require_name("stream name", self.name, "such as visits or door-3")
+        riders = "Group.of('riders', {'1y': 4})"
+        for what, value, kind, known, example in (
+            ("mechanism", self.mechanism, Mechanism, "fadecount mechanism", "Gradual(epsilon=0.1)"),
+            ("ticks", self.ticks, Ticks, "fadecount.streams.Ticks", "Ticks(tick_seconds=3600)"),
+            ("unit", self.unit, Unit, "fadecount.Unit", "Unit(of='person', events=3)"),
+            ("group", self.group, Group | None, "fadecount.streams.Group", riders),
+        ):
+            if not isinstance(value, kind):
+                raise bad_parameter(what, value, f"a {known}", f"such as {example}")
         require_planned_tick(self.mechanism, self.ticks.tick_seconds)
         if isinstance(self.mechanism, Blocks):
             block_lengths(self.mechanism, self.ticks)
-        if not isinstance(self.unit, Unit):
-            raise bad_parameter(
-                "unit", self.unit, "a fadecount.Unit", "such as Unit(of='person', events=3)"
-            )
-        length = self.unit.length
-        if length and self.ticks.tick_seconds > (length.seconds or 28 * DAY * length.months):
+        if 0 < self._slot_seconds < self.ticks.tick_seconds:
             remedy = "one person within a tick is the unit for longer ticks"
             raise bad_parameter("per of the unit", self.unit.per, "at least a tick", remedy)
-        if not isinstance(self.group, Group | None):
-            remedy = "such as Group.of('riders', {'1y': 4})"
-            raise bad_parameter("group", self.group, "a fadecount.streams.Group", remedy)
         if self.hidden is not None:
             self._check_hidden(self.hidden)
 
@@ -91,6 +77,12 @@ class Description:
             remedy = "Gaussian noise cannot be combined with it; such as fadecount.Blocks"
             bound = "one of pure loss where keys appear by themselves"
             raise bad_parameter("mechanism", type(self.mechanism).__name__, bound, remedy)
+
+    @property
+    def _slot_seconds(self) -> int:
+        """The shortest slot in which the events of a unit share its caps; 0 if that is a tick."""
+        length = self.unit.length
+        return 0 if length is None else length.seconds or 28 * DAY * length.months
 
     @property
     def needs_keys(self) -> bool:
@@ -200,8 +192,7 @@ class Description:
     def open_ticks(self) -> int:
         """So many ticks or more after the first tick of a unit's slot the last one ends the slot,
         whatever the rules of the zone will be: two offsets are less than two days apart."""
-        length = self.unit.length
-        seconds = 0 if length is None else length.seconds or 28 * DAY * length.months
+        seconds = self._slot_seconds
         if self.ticks.zone != "UTC":
             seconds -= 2 * DAY
         return max(0, seconds // self.ticks.tick_seconds - 1)

@@ -205,11 +205,17 @@ def _loss_at(loss: StreamLoss, age: int, histories: int) -> Loss:
 
 # Groups
 # ------------------------------------------------------------------------------------------------
-NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,99}")
-"""What streams and groups may be called."""
+_NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,99}")
 EVER = "ever"
 NO_GROUP = "in no group: losses of other streams about the same people are not added"
 _UP = 1.0 + 1e-12
+
+
+def require_name(what: str, name: object, example: str) -> None:
+    """Refuse what streams and groups may not be called."""
+    if not isinstance(name, str) or not _NAME.fullmatch(name):
+        bound = "1 to 100 letters, digits, dots, hyphens or underscores"
+        raise bad_parameter(what, name, f"{bound}, beginning with a letter or digit", example)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -225,9 +231,7 @@ class Group:
     promise: tuple[tuple[int | None, float], ...] = ()
 
     def __post_init__(self) -> None:
-        if not isinstance(self.name, str) or not NAME.fullmatch(self.name):
-            bound = "1 to 100 letters, digits, dots, hyphens or underscores"
-            raise bad_parameter("group", self.name, bound, "such as riders")
+        require_name("group", self.name, "such as riders")
         before = 0.0
         for _, limit in self.promise:
             remedy = "a loss never falls with the age"
