@@ -82,7 +82,7 @@ def first_ticks_to_keep(status: Status) -> tuple[int, ...]:
         wanted = kept
         if level + 1 < len(mechanism.levels):
             lag = mechanism.levels[level + 1].stages[-1].lag
-            if hidden is not None and _days_of_keys(status, level):
+            if hidden is not None and level == status.description.level(hidden.discovery.per):
                 lag = max(lag, hidden.discovery.stages[-1][0])
             out = last + 1 - first - lag
             wanted = calendar.frontier(level + 1, min(cut - first, max(0, out)))
@@ -115,21 +115,15 @@ def kept_ticks(status: Status) -> tuple[int, ...]:
     return status.kept or (status.first_tick,) * levels
 
 
-def _days_of_keys(status: Status, level: int) -> bool:
-    """Whether figures of keys that appeared by themselves are kept as long as those of a level:
-    that of their own length."""
-    hidden, levels = status.description.hidden, status.description.levels
-    return hidden is not None and bool(levels) and levels[level] == hidden.discovery.per
-
-
 def _stored_with(status: Status, level: int) -> list[tuple[int, int]]:
-    """The (level, stage) of the figures that go together with those of a level."""
+    """The (level, stage) of the figures that go together with those of a level. Keys that appeared
+    by themselves go with the level of the same length."""
     mechanism, hidden = status.description.mechanism, status.description.hidden
     if not isinstance(mechanism, Blocks):
         return [(0, 0)]
     stages = [(level, stage) for stage in range(len(mechanism.levels[level].stages))]
     if level + 1 < len(mechanism.levels) and mechanism.levels[level + 1].tied:
         stages.append((level + 1, ANNOUNCED))
-    if hidden is not None and _days_of_keys(status, level):
+    if hidden is not None and level == status.description.level(hidden.discovery.per):
         stages += [(DISCOVERED, stage) for stage in range(len(hidden.discovery.stages))]
     return stages
