@@ -121,6 +121,16 @@ def test_declared_keys_and_other_beside_them(tmp_path: Path, store: Store) -> No
         assert days.sum() == 3 * 31
 
 
+def test_a_sample_bounds_what_can_appear_with_and_without_a_store(
+    tmp_path: Path, store: Store
+) -> None:
+    path, hidden = written(tmp_path / "visits.csv"), HiddenKeys(discovery=SHARP, sample=1e-9)
+    for place in (store, None):
+        assert not shown(
+            run(path, options(), mechanism=EXACT, discovery=hidden, store=place, **SPAN)
+        )
+
+
 @pytest.mark.parametrize("keys", [1, 3])
 def test_runs_that_end_inside_a_day(tmp_path: Path, store: Store, keys: int) -> None:
     """What of persons and keys counted so far is noted: the day is as if it were one file."""

@@ -31,6 +31,7 @@ from fadecount.counters.inputs import add_up
 from fadecount.durations import UNITS
 from fadecount.errors import ClockError, InputError, ParameterError, bad_parameter
 from fadecount.mechanisms import Discovery, Mechanism, Unit
+from fadecount.noise import unpredictable
 from fadecount.rounding import shown_loss
 from fadecount.sources import (
     Earlier,
@@ -49,7 +50,7 @@ from fadecount.streams.calendar import BlockCalendar, calendar_of
 from fadecount.streams.description import ONLY_KEY, Description, checked_keys
 from fadecount.streams.discovery import Counts, HiddenKeys
 from fadecount.streams.embargo import add_counts, count_ticks, drawn, new_machine
-from fadecount.streams.figures import CELLS, Closed, FigureRows, FiguresInMemory
+from fadecount.streams.figures import CELLS, Closed, FiguresInMemory
 from fadecount.streams.loss import NO_GROUP, Group, GroupLoss, StreamLoss
 from fadecount.streams.published import Published
 
@@ -423,19 +424,15 @@ class MemoryStream:
         add_counts(self._hidden, (hidden or {}).items())
         for day in range(block_of(first_tick), block_of(end)):
             self._persons.clear()
-            made += self._appearing(day, begin)
+            if (appearing := self.description.hidden) is not None:
+                persons = appearing.sampled(self._hidden, unpredictable(32))
+                made += drawn(self.description, begin, day, persons)
+            self._hidden = {}
         self.first_tick, self.steps, self.open_tick = begin, steps, end
         for _, rows in made:
             self._figures.add(rows)
         public = tuple(rows for tick, rows in made if tick <= end)
         yield Closed(first_tick=first_tick, last_tick=end - 1, figures=public)
-
-    def _appearing(self, day: int, begin: int) -> list[tuple[int, FigureRows]]:
-        """The figures of the hidden keys of a day that ends."""
-        if self.description.hidden is None:
-            return []
-        persons, self._hidden = self._hidden, {}
-        return drawn(self.description, begin, day, persons)
 
 
 class StoredStream:
