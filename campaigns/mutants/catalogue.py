@@ -1124,7 +1124,7 @@ MUTANTS = (
     ),
     Mutant(
         "children drawn again after a saved state",
-        "counters/figures.py",
+        "noise/source.py",
         "return Ratchet(law, width, state)",
         "return Ratchet(law, width)",
         BLOCK_COUNTERS,

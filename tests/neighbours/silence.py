@@ -15,9 +15,10 @@ import numpy as np
 from numpy.typing import NDArray
 
 from fadecount.streams import Store, Stream, sqlite
+from tests.noise.named import NamedAhead
 
 
-class Silence:
+class Silence(NamedAhead):
     """Every noise variable is 0."""
 
     def one(self, law: object, level: int, round_number: int, node: int) -> int:

@@ -27,6 +27,7 @@ from fadecount.errors import ParameterError
 from fadecount.noise import DiscreteLaplace, KeyedNoise, Law
 from tests.false_alarm import EACH, explained
 from tests.noise.discrete import chance_of
+from tests.noise.named import KeyedSource
 from tests.noise.test_distribution import DRAWS, LARGE, SCALES, TINY
 
 SECRET = bytes(range(32))
@@ -40,8 +41,8 @@ def _noise(
     epoch: str = "e",
     stream: str = "s",
     mechanism: str = "m",
-) -> KeyedNoise:
-    return KeyedNoise(secret, epoch=epoch, stream=stream, mechanism=mechanism, keys=keys)
+) -> KeyedSource:
+    return KeyedSource(secret, epoch=epoch, stream=stream, mechanism=mechanism, keys=keys)
 
 
 def _column(

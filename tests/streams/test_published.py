@@ -32,6 +32,7 @@ from fadecount.streams.published import (
 )
 from tests.counters.block_reference import NamedNoise as BlockNoise
 from tests.false_alarm import EACH, explained
+from tests.noise.named import NamedAhead
 
 VIENNA = "Europe/Vienna"
 QUARTERS = Ticks(tick_seconds=900, zone=VIENNA)
@@ -44,7 +45,7 @@ DESIGN = fc.Blocks(
 """Quarters of an hour, hours, days and months that are revised once and then final."""
 
 
-class NoNoise:
+class NoNoise(NamedAhead):
     """Every variable is 0."""
 
     def one(self, law: Law, level: int, round_number: int, node: int) -> int:
