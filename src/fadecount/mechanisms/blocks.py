@@ -28,7 +28,6 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
 from decimal import Decimal
 from fractions import Fraction
-from functools import lru_cache
 from itertools import pairwise
 from typing import Any, ClassVar, NamedTuple, Self
 
@@ -137,9 +136,7 @@ class Level:
         length = BlockLength.of_ticks(self.length, tick_seconds) if tick_seconds else None
         if length:
             return length.name
-        return (
-            f"{self.length:{',' if self.length < 10**9 else '.4g'}} step{'s'[self.length == 1 :]}"
-        )
+        return f"{self.length:,} step" + ("" if self.length == 1 else "s")
 
     @classmethod
     def of_stages(
@@ -316,11 +313,11 @@ class Blocks(ExactMechanism):
         horizon = require_horizon(horizon)
         result = [[0.0] * len(level.stages) for level in self.levels]
         reached = Fraction(0)
-        for level, stage in reversed(_pairs(self)):
-            length = self.levels[level].length
-            frontier = mean_frontier(length, self.levels[level].stages[stage].lag, horizon)
-            result[level][stage] += float((frontier - reached) / length)
-            reached = frontier
+        for level, each in reversed(list(enumerate(self.levels))):
+            for stage in reversed(range(len(each.stages))):
+                frontier = mean_frontier(each.length, each.stages[stage].lag, horizon)
+                result[level][stage] += float((frontier - reached) / each.length)
+                reached = frontier
         for group in self.groups:
             finest = self.levels[group[0]]
             for level in group[1:]:
@@ -493,16 +490,6 @@ def _check_levels(levels: tuple[Level, ...]) -> None:
             if wrong:
                 value = getattr(level, name)
                 raise bad_parameter(f"levels[{number}] {name}", value, bound, remedy)
-
-
-@lru_cache(maxsize=64)
-def _pairs(blocks: Blocks) -> tuple[tuple[int, int], ...]:
-    """All (level, stage) in the order in which they appear: smaller levels and stages first."""
-    return tuple(
-        (level, stage)
-        for level, each in enumerate(blocks.levels)
-        for stage in range(len(each.stages))
-    )
 
 
 def mean_frontier(length: int, lag: int, horizon: int) -> Fraction:

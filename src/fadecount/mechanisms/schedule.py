@@ -28,7 +28,7 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from fadecount.checks import LONGEST
-from fadecount.mechanisms.noise_law import Weighted, quantiles_of_rows, tail_bound, variance_of
+from fadecount.mechanisms.noise_law import Weighted, quantiles_of_rows, variance_of
 
 Steps = NDArray[np.int64]
 
@@ -104,11 +104,6 @@ class Schedule:
         longest = self.round_length if rounds and self.round_length else clock
         used = [budget for level, budget in enumerate(self.budgets) if longest >> level]
         return [*used, self.carry_budget] if rounds else used
-
-    def farthest_ever(self, shown: int, beta: float) -> float:
-        """A bound that the noise of any step up to this one exceeds with probability at most
-        ``beta`` for each."""
-        return tail_bound(self.budgets_ever_in_use(shown), beta)
 
     def half_widths(self, firsts: Steps, lasts: Steps, beta: float, copies: ArrayLike = 1) -> Steps:
         """How far the differences of the outputs of two steps are from the true ones at most,

@@ -19,6 +19,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 import fadecount as fc
+from fadecount.mechanisms.noise_law import tail_bound
 from fadecount.paper.report import Section
 from fadecount.paper.table import LONG, SHORT, TABLE, TableRow, rows
 
@@ -72,16 +73,22 @@ class Measured:
 
     @property
     def upper_bound(self) -> float:
-        """The library's bound for the same probability, with the best exponent."""
-        return self.trial.mechanism.max_error_bound(self.trial.row.horizon, BETA)
+        """Chernoff's bound for the same probability, with the best exponent at every step."""
+        return tail_bound(self._budgets, BETA / self.trial.row.horizon)
+
+    @property
+    def _budgets(self) -> list[float]:
+        """Of all noise that is in use at some step."""
+        mechanism = self.trial.mechanism
+        return mechanism.noise.budgets_ever_in_use(int(mechanism.shown(self.trial.row.horizon)))
 
     @property
     def corollary(self) -> float:
         """The bound behind Corollary 1, with its constants: the delay, and for each of T steps the
         tail bound nu * sqrt(8 ln(2 T / beta)), with nu = max(sqrt(sum of b**2), b_max * sqrt(ln(2 T
         / beta))) over the scales b in use."""
-        (row, mechanism, _), schedule = self.trial, self.trial.mechanism.noise
-        scales = 1.0 / np.array(schedule.budgets_ever_in_use(int(mechanism.shown(row.horizon))))
+        row, mechanism, _ = self.trial
+        scales = 1.0 / np.array(self._budgets)
         needed = math.log(2.0 * row.horizon / BETA)
         nu = max(math.sqrt(float(np.sum(scales**2))), float(scales.max()) * math.sqrt(needed))
         return mechanism.delay + nu * math.sqrt(8.0 * needed)
