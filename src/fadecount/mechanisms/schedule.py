@@ -98,13 +98,6 @@ class Schedule:
             total += carried / shown * variance_of(self.carry_budget, continuous=continuous)
         return total
 
-    def budgets_ever_in_use(self, shown: int) -> list[float]:
-        """The budgets of every slot that is in use at some step up to a shown one."""
-        rounds, clock = self.place(shown) if shown else (0, 0)
-        longest = self.round_length if rounds and self.round_length else clock
-        used = [budget for level, budget in enumerate(self.budgets) if longest >> level]
-        return [*used, self.carry_budget] if rounds else used
-
     def half_widths(self, firsts: Steps, lasts: Steps, beta: float, copies: ArrayLike = 1) -> Steps:
         """How far the differences of the outputs of two steps are from the true ones at most,
         except with probability ``beta``; with a second axis, the sums over it of differences with
