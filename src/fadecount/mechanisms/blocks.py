@@ -63,7 +63,9 @@ from fadecount.mechanisms.views import View, views_of
 MILLION = 1_000_000
 MOST_LEVELS = 64
 WIDEST_GROUP = 1 << 30
-"""How many blocks of the smallest level of a tied group the largest one may hold."""
+"""How many blocks of the smallest level of a tied group the largest one may hold. On a calendar it
+may be 1.6 times as many (a day of 25 hours has three blocks of 12 hours): still below 2**31, so
+that products of two parts of a block do not wrap."""
 
 
 class Stage(NamedTuple):

@@ -51,11 +51,11 @@ class Schedule:
 
     def rows(self, shown: int) -> int:
         """How many numbers the noise of one count takes after so many shown steps."""
-        return (self.place(shown)[1] if shown else 0).bit_length() + 1
+        return self.place(shown)[1].bit_length() + 1
 
     def place(self, shown: int) -> tuple[int, int]:
-        """The round (from 0) and the clock reading of a shown step ``shown >= 1``."""
-        if self.round_length is None:
+        """The round and the clock reading of a shown step; 0 and 0 before the first one."""
+        if self.round_length is None or not shown:
             return 0, shown
         rounds, offset = divmod(shown - 1, self.round_length)
         return rounds, offset + 1
