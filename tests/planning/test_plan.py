@@ -276,6 +276,8 @@ def test_a_plan_file_is_never_overwritten_by_accident(late: fc.Plan, tmp_path: P
         ({"horizon": 100, "loss": {200: 1.0}}, "target age must be"),
         ({"horizon": 100, "loss": {5: 1.0, 6: 0.5}}, "loss must not decrease"),
         ({"horizon": 100, "loss": {5: 1.0}, "tick": 0}, "tick must be"),
+        ({"horizon": 100, "loss": {5: 1.0}, "tick": 0.5}, "tick must be an integer"),
+        ({"horizon": 100, "loss": {5: 1.0}, "tick": "9y"}, "tick must be an integer"),
         ({"horizon": 100, "loss": {"1h": 1.0}}, "loss must be a number of steps without a tick"),
         ({"tick": "1h", "loss": {"1h": 1.0, 1: 2.0}}, "loss must have one value per step"),
         ({"horizon": 100, "mean_error": 1e-9}, "mean_error must be an error that noise"),

@@ -72,7 +72,7 @@ class Mechanism(ABC):
         return None
 
     @property
-    def planned_tick_seconds(self) -> float | None:
+    def planned_tick_seconds(self) -> int | None:
         """The length of a step for which a plan chose this mechanism; None if it came from no plan,
         or fits any length."""
         return None

@@ -133,7 +133,7 @@ class Level:
         there is none."""
         return max((stage.millionths for stage in self.stages if stage.lag <= since), default=0)
 
-    def name(self, tick_seconds: float | None) -> str:
+    def name(self, tick_seconds: int | None) -> str:
         """The length as people say it, such as ``1d``, if the calendar has it; else in steps."""
         length = BlockLength.of_ticks(self.length, tick_seconds) if tick_seconds else None
         if length:
@@ -168,10 +168,10 @@ class Blocks(ExactMechanism):
     """
 
     levels: tuple[Level, ...]
-    planned_tick_seconds: float | None = field(compare=False)
+    planned_tick_seconds: int | None = field(compare=False)
     kind: ClassVar[str] = "blocks"
 
-    def __init__(self, *levels: Level, planned_tick_seconds: float | None = None) -> None:
+    def __init__(self, *levels: Level, planned_tick_seconds: int | None = None) -> None:
         _check_levels(levels)
         set_fields(self, levels=levels, planned_tick_seconds=planned_tick(planned_tick_seconds))
 
@@ -221,7 +221,7 @@ class Blocks(ExactMechanism):
         are smaller by a relative 2**-46 (:func:`fadecount.mechanisms.noise_law.scale_of`)."""
         return millionths / MILLION
 
-    def loss_steps(self, tick_seconds: float | None = None) -> list[tuple[int, str]]:
+    def loss_steps(self, tick_seconds: int | None = None) -> list[tuple[int, str]]:
         """The ages at which the loss grows, each with what is published then; lengths are those of
         the calendar, or numbers of steps.
 

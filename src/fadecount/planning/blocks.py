@@ -84,12 +84,12 @@ def block_request_for(request: Request) -> BlockRequest:
 
 
 def in_steps(
-    figures: Mapping[int, float], tick_seconds: float | None, horizon: int
+    figures: Mapping[int, float], tick_seconds: int | None, horizon: int
 ) -> dict[int, float]:
     """Figures by their length in steps, of those by seconds that are longer than a tick and at most
     half the horizon."""
     return {
-        int(seconds // tick_seconds): weight
+        seconds // tick_seconds: weight
         for seconds, weight in figures.items()
         if tick_seconds is not None
         and seconds % tick_seconds == 0
@@ -97,11 +97,11 @@ def in_steps(
     }
 
 
-def calendar_lengths(tick_seconds: float, horizon: int, figures: Iterable[int] = ()) -> list[int]:
+def calendar_lengths(tick_seconds: int, horizon: int, figures: Iterable[int] = ()) -> list[int]:
     """The lengths in ticks that people read, and those of figures, as far as the calendar of a
     stream has them."""
     read = (unit * count for unit, counts in _READ for count in counts)
-    ticks = {int(each // tick_seconds) for each in read if each % tick_seconds == 0}
+    ticks = {each // tick_seconds for each in read if each % tick_seconds == 0}
     return sorted(
         each
         for each in {1, *ticks, *figures}

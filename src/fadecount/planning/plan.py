@@ -46,7 +46,7 @@ def design(
     unit: Unit = ONE_EVENT,
     delta: float | None = None,
     figures: Mapping[int, float] | None = None,
-    tick_seconds: float | None = None,
+    tick_seconds: int | None = None,
 ) -> Blocks | Gradual | Gaussian:
     """The mechanism with the least error over the horizon that the search finds, and a loss at or
     below every target: a block counter, or the paper's gradual one where that is better, which is
@@ -183,7 +183,7 @@ class Plan:
 def plan(
     loss: Mapping[int, float] | Mapping[str, float] | None = None,
     *,
-    tick: str | float | None = None,
+    tick: str | int | None = None,
     horizon: int | str | None = None,
     mean_error: float | None = None,
     delay: int | str = 0,
@@ -317,7 +317,7 @@ def _rank(option: Option, options: Sequence[Option], request: Request) -> tuple[
     return min(each.error for each in together), " for " in option.name, option.error
 
 
-def _for_tick(mechanism: Shape, tick_seconds: float | None) -> Shape:
+def _for_tick(mechanism: Shape, tick_seconds: int | None) -> Shape:
     """The mechanism, planned for steps of this length."""
     if isinstance(mechanism, Blocks):
         return Blocks(*mechanism.levels, planned_tick_seconds=tick_seconds)
@@ -418,12 +418,9 @@ def save_plan(
 
 
 def _require_runnable(request: Request, mechanism: Shape) -> None:
-    """Refuse a plan that no stream would accept: steps that are no ticks, levels that are not on
-    the calendar of the steps."""
+    """Refuse a plan that no stream would accept: levels that are not on the calendar of the
+    steps."""
     tick, day = request.tick_seconds, UNITS["d"]
-    if tick is not None and not (tick % 1 == 0 and tick <= 366 * day):
-        remedy = "streams have ticks from a second to a year"
-        raise bad_parameter("tick", tick, "whole seconds, to be saved", remedy)
     if isinstance(mechanism, Blocks) and len(mechanism.levels) > 1:
         lengths = [level.length for level in mechanism.levels]
         fit = tick is not None and day % tick == 0

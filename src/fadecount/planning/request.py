@@ -18,7 +18,7 @@ from fractions import Fraction
 from itertools import pairwise
 from typing import Any
 
-from fadecount.checks import LONGEST, require_integer, require_real
+from fadecount.checks import LONGEST, require_integer, require_real, require_tick
 from fadecount.durations import UNITS, parse_duration
 from fadecount.errors import ParameterError, bad_parameter
 from fadecount.mechanisms import ONE_EVENT, Mechanism, Unit
@@ -46,7 +46,7 @@ class Request:
     mean_error: float | None = None
     delay: int = 0
     unit: Unit = ONE_EVENT
-    tick_seconds: float | None = None
+    tick_seconds: int | None = None
     figures: tuple[tuple[int, float], ...] | None = None
     delta: float | None = None
     discover: tuple[str, float] | None = None
@@ -91,7 +91,7 @@ def read_request(
         remedy = "such as Unit(of='person', events=24, per='1d')"
         raise bad_parameter("unit", unit, "a Unit", remedy)
     seconds = parse_duration(tick, name="tick") if isinstance(tick, str) else tick
-    seconds = _positive("tick", seconds, "it is the length of a step, such as 1m")
+    seconds = None if seconds is None else require_tick("tick", seconds)
     length = unit.length
     if length and seconds and seconds > (length.seconds or length.months * 28 * UNITS["d"]):
         remedy = "plan for a person within a tick"
@@ -124,7 +124,7 @@ def read_request(
     )
 
 
-def _in_steps(name: str, values: Any, tick: float | None) -> dict[Any, float]:
+def _in_steps(name: str, values: Any, tick: int | None) -> dict[Any, float]:
     """A mapping with durations as steps."""
     if not isinstance(values, Mapping):
         remedy = "such as {60: 0.5, 1440: 2.0}"
@@ -135,7 +135,7 @@ def _in_steps(name: str, values: Any, tick: float | None) -> dict[Any, float]:
     return steps
 
 
-def _steps(name: str, value: Any, tick: float | None) -> Any:
+def _steps(name: str, value: Any, tick: int | None) -> Any:
     """A written duration in steps, rounded up, which is the stricter age; others as they are."""
     if not isinstance(value, str):
         return value

@@ -27,7 +27,7 @@ from zoneinfo import ZoneInfo
 import numpy as np
 from numpy.typing import NDArray
 
-from fadecount.checks import require_integer
+from fadecount.checks import require_tick
 from fadecount.durations import UNITS
 from fadecount.errors import bad_parameter
 
@@ -57,14 +57,10 @@ class Ticks:
     _local: ZoneInfo | None = field(init=False, repr=False, compare=False)
 
     def __post_init__(self) -> None:
-        remedy = "it is the length of a tick in seconds, such as 3600"
-        seconds = require_integer(
-            "tick_seconds", self.tick_seconds, minimum=1, maximum=366 * DAY, remedy=remedy
-        )
-        object.__setattr__(self, "tick_seconds", seconds)
+        object.__setattr__(self, "tick_seconds", require_tick("tick_seconds", self.tick_seconds))
         zone = _zone(self.zone)
         object.__setattr__(
-            self, "_local", zone if seconds % DAY == 0 and self.zone != "UTC" else None
+            self, "_local", zone if self.tick_seconds % DAY == 0 and self.zone != "UTC" else None
         )
 
     @property
