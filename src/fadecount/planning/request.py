@@ -11,7 +11,6 @@ slot's start: the losses of several contributions add up, and none is older (doc
 
 from __future__ import annotations
 
-import math
 from collections.abc import Mapping
 from dataclasses import dataclass
 from fractions import Fraction
@@ -110,11 +109,16 @@ def read_request(
     if late >= longest:
         bound = f"less than the horizon, {longest}"
         raise bad_parameter("delay", late, bound, "no output would show anything")
+    if mean_error is not None:
+        remedy = "it is an error in counts, such as 100"
+        mean_error = require_real(
+            "mean_error", mean_error, low=0.0, high=1e18, open_ends=True, remedy=remedy
+        )
     weights = None if figures is None else _in_steps("figures", figures, seconds)
     return Request(
         horizon=longest,
         targets=() if losses is None else _targets(name, losses, longest),
-        mean_error=_positive("mean_error", mean_error, "it is an error in counts, such as 100"),
+        mean_error=mean_error,
         delay=late,
         unit=unit,
         tick_seconds=seconds,
@@ -142,13 +146,7 @@ def _steps(name: str, value: Any, tick: int | None) -> Any:
     if tick is None:
         bound = "a number of steps without a tick"
         raise bad_parameter(name, value, bound, "give tick, such as 1m")
-    return math.ceil(Fraction(parse_duration(value, name=name)) / Fraction(tick))
-
-
-def _positive(name: str, value: Any, remedy: str) -> float | None:
-    if value is None:
-        return None
-    return require_real(name, value, low=0.0, high=1e18, open_ends=True, remedy=remedy)
+    return -(-parse_duration(value, name=name) // tick)
 
 
 def _targets(name: str, losses: dict[Any, float], horizon: int) -> tuple[tuple[int, float], ...]:
