@@ -57,7 +57,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         ("--horizon", "TIME", "how long to plan for (default: the oldest age with a loss)", str),
         ("--loss", "AGE=LOSS", "largest loss up to an age; repeat it", list),
         ("--mean-error", "E", "largest root of the mean squared error", float),
-        ("--delay", "TIME", "outputs may lag by this much: offer options that do", "0"),
+        ("--delay", "TIME", "outputs lag by this much (default: %(default)s)", "0"),
         ("--per-person", "N/TIME", person, str),
         ("--keys-per-person", "K", "up to N events under each of up to K keys", 1),
         ("--max-amount", "N", "largest amount of an event; more is cut to it", 1),

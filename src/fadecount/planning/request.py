@@ -32,7 +32,7 @@ class Request:
     """Losses at ages, an error, or both, over a horizon in steps.
 
     ``mean_error`` limits the root of the mean squared error over the horizon: of the noise, not of
-    what a delay hides. ``delay`` is the longest that outputs may lag. ``tick_seconds`` is the
+    what a delay hides. ``delay`` is by how much outputs lag. ``tick_seconds`` is the
     length of a step. ``figures`` are lengths and the weights of their figures beside the total
     (None: hours and days that can be read). ``delta`` is the chance with which a promise may fail;
     without it only pure losses are planned. ``discover`` is the length of the blocks in which keys
