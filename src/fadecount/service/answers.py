@@ -184,7 +184,7 @@ class TopList:
 class Statement:
     """The privacy loss (ε) of a `subject`: exact or an upper bound. `shown` is rounded up; a
     fifty-fifty guess can become as sure as `sure`; `meaning` says so in a sentence. `age` is null
-    where the subject has none. `cause` is what is published at this age, where that is known."""
+    where the subject has none."""
 
     loss: float
     shown: str
@@ -193,18 +193,15 @@ class Statement:
     age_seconds: int | None
     age: str | None
     meaning: str
-    cause: str | None = None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Privacy:
     """The `losses` of a stream's unit that were asked for, or at common ages; then with the whole
-    `curve`. A typical error of a total over a year is `typical_error`."""
+    `curve`."""
 
     stream: str
     unit: str
-    tick_seconds: int
-    typical_error: float
     losses: list[Statement]
     curve: list[Statement]
 

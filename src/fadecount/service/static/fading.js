@@ -91,7 +91,6 @@ export class Fading {
     byId("unit-promise").textContent = unit;
     byId("group-promise").textContent = facts.group ? `Group ${facts.group.text}.` : "Losses of other streams about the same people are not added.";
     byId("interval-words").textContent = facts.interval;
-    byId("typical-error").textContent = number(privacy.typical_error);
     this.schedule(facts);
     this.tell();
     this.person();
@@ -99,7 +98,7 @@ export class Fading {
 
   /* What is published when, what is lost by then, and which publication is next. */
   schedule(facts) {
-    const { tick_seconds: tick, curve } = this.privacy;
+    const [tick, { curve }] = [facts.tick_seconds, this.privacy];
     this.stages = facts.levels.flatMap(({ per, stages }) => stages.map((stage) => ({ ...stage, per, age: Math.max(tick, stage.age_seconds) })));
     const rows = this.stages.map(({ per, status, lag_seconds: lag, next, age }) => {
       const { shown } = curve.find((point) => point.age_seconds >= age);

@@ -1,8 +1,8 @@
 // One stream: the numbers that people come for, the choices of what is shown, the chart, the keys, the table.
-import { csvOf, get, rowsOf, streamPath } from "./api.js";
+import { figuresOf, get, rowsOf, streamPath } from "./api.js";
 import { BarChart, LineChart } from "./counts.js";
 import { Fading } from "./fading.js";
-import { SearchList, choices, fill, fillNumber, margin, save } from "./lists.js";
+import { SearchList, choices, csv, fill, fillNumber, margin, save } from "./lists.js";
 import { before, firstNumbers, headlineSlots, lengths, pointsOf, ranges, slotNames } from "./slots.js";
 import { called, duration, half, length, lengthSeconds, moment, near, number, period, roughly, zoned } from "./words.js";
 
@@ -235,8 +235,7 @@ export class StreamView {
   }
 
   async download() {
-    const [route, query] = this.question;
     const name = [this.facts.name, this.key, this.per].filter(Boolean).join("-").replace(/[^\w.-]+/g, "-");
-    save(`${name}.csv`, "text/csv", await csvOf(this.facts.name, route, query, this.signal));
+    save(`${name}.csv`, "text/csv", csv(await figuresOf(this.facts.name, ...this.question, this.signal)));
   }
 }
