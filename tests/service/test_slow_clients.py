@@ -130,19 +130,13 @@ def test_a_page_that_is_read_slowly_is_read_to_its_end(wide: Harness) -> None:
 def test_clients_that_vanish_are_noticed_by_the_system() -> None:
     listening = _listen("127.0.0.1", 0)
     listening.listen()
-    with listening, socket.create_connection(listening.getsockname()) as client:
+    with listening, socket.create_connection(listening.getsockname()):
         accepted, _ = listening.accept()
         with accepted:
-            assert client.getsockopt(socket.SOL_SOCKET, socket.SO_KEEPALIVE) == 0
-            assert accepted.getsockopt(socket.SOL_SOCKET, socket.SO_KEEPALIVE) == 1
             if hasattr(socket, "TCP_USER_TIMEOUT"):
                 assert (
                     accepted.getsockopt(socket.IPPROTO_TCP, socket.TCP_USER_TIMEOUT)
                     == 1000 * SILENT_SECONDS
-                )
-                assert (
-                    accepted.getsockopt(socket.IPPROTO_TCP, socket.TCP_KEEPIDLE)
-                    == SILENT_SECONDS // 2
                 )
 
 

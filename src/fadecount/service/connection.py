@@ -237,7 +237,10 @@ class Connection(asyncio.Protocol):
             and parser.should_keep_alive()
             and not parser.should_upgrade()
         )
-        raw, _, request.query_string = self._target(headers.get("host", "")).partition(b"?")
+        # an address would name a host a second time, and a fragment is no part of a target
+        if not self._url.startswith(b"/") or len(self._url) > HEAD_BYTES or b"#" in self._url:
+            raise ValueError("not a plain target")
+        raw, _, request.query_string = self._url.partition(b"?")
         request.path = unquote(raw.decode("ascii"))
         try:
             if self._repeats:
@@ -253,17 +256,6 @@ class Connection(asyncio.Protocol):
         else:
             if headers.get("expect", "").lower() == "100-continue":
                 self.transport.write(b"HTTP/1.1 100 Continue\r\n\r\n")
-
-    def _target(self, host: str) -> bytes:
-        """The path and the query, of a target that is a path or an address of this host; without a
-        fragment. Every program reads it alike."""
-        url, own = self._url, b"http://%b/" % host.lower().encode("latin-1")
-        if len(url) <= HEAD_BYTES and b"#" not in url:
-            if url.startswith(b"/"):
-                return url
-            if url.lower().startswith(own):
-                return url[len(own) - 1 :]
-        raise ValueError("not a plain target")
 
     def on_body(self, data: bytes) -> None:
         if not self._is_answered:

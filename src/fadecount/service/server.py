@@ -247,10 +247,11 @@ def configure_logs(stream: Any = None) -> None:
 
 
 def _listen(host: str, port: int) -> socket.socket:
-    """A listening socket. Connections inherit its options: no delay, and TCP keepalive, by which
-    the system closes connections of clients that do not respond."""
+    """A listening socket. Connections inherit its option, by which the system closes those whose
+    clients confirm nothing."""
     family = socket.AF_INET6 if ":" in host else socket.AF_INET
-    listening = socket.socket(family, socket.SOCK_STREAM)
+    # asyncio lets answers go at once where the socket names its protocol
+    listening = socket.socket(family, socket.SOCK_STREAM, socket.IPPROTO_TCP)
     listening.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
     try:
         listening.bind((host, port))
@@ -260,15 +261,7 @@ def _listen(host: str, port: int) -> socket.socket:
         raise StoreError(
             f"cannot listen on {host} port {port}: {reason}; choose another with --port or --host"
         ) from error
-    listening.setsockopt(socket.SOL_SOCKET, socket.SO_KEEPALIVE, 1)
-    options = {
-        "TCP_NODELAY": 1,
-        "TCP_KEEPIDLE": 15,
-        "TCP_KEEPINTVL": 5,
-        "TCP_KEEPCNT": 3,
-        "TCP_USER_TIMEOUT": 1000 * SILENT_SECONDS,
-    }
-    for name, value in options.items():
-        if hasattr(socket, name):  # not every system has all of them
-            listening.setsockopt(socket.IPPROTO_TCP, getattr(socket, name), value)
+    if hasattr(socket, "TCP_USER_TIMEOUT"):  # not every system has it
+        option = socket.TCP_USER_TIMEOUT
+        listening.setsockopt(socket.IPPROTO_TCP, option, 1000 * SILENT_SECONDS)
     return listening
