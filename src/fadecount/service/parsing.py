@@ -98,7 +98,7 @@ class NewStream(Struct, forbid_unknown_fields=True):
     `discovery` says how undeclared keys appear by themselves, as a plan file holds it; `other` is
     the declared key under which these count too. Streams that count the same people are in one
     `group`, whose promise the first of them states: `group_loss`, the largest loss up to each age,
-    or ever. Figures are kept for the time `retain`, such as 90d (null: for ever)."""
+    or ever."""
 
     name: Text
     tick: Text
@@ -110,7 +110,6 @@ class NewStream(Struct, forbid_unknown_fields=True):
     other: Text | None = None
     group: Text | None = None
     group_loss: dict[str, float] | None = None
-    retain: Text | None = None
 
 
 class NewKeys(Struct, forbid_unknown_fields=True):

@@ -215,9 +215,7 @@ class Leader:
 
     # What administrators do.
 
-    def create(
-        self, description: Description, keys: Sequence[str], retain_seconds: int | None = None
-    ) -> bool:
+    def create(self, description: Description, keys: Sequence[str]) -> bool:
         """Create a stream that begins with the current tick; False if it exists already with this
         description and these keys."""
         name = description.name
@@ -230,9 +228,7 @@ class Leader:
             return self._require_same(description, keys)
         start = description.ticks.at(self._clock.now())
         try:
-            stream = self._store.create(
-                description, keys=keys, start_tick=start, retain_seconds=retain_seconds
-            )
+            stream = self._store.create(description, keys=keys, start_tick=start)
         except LockedError:  # it was created, and another process became its leader first
             return True
         except FadecountError as error:
