@@ -221,11 +221,6 @@ class Client:
         rows = self._pages(f"{_path(name)}/{route}", parameters, "figures")
         return msgspec.convert(rows, list[PublishedFigure])
 
-    def loss(self, name: str, age: str) -> float:
-        """The privacy loss of an event of an age, such as ``1h``: exact or an upper bound."""
-        answer = self._exchange("GET", f"{_path(name)}/privacy", {"age": age})
-        return float(answer["losses"][0]["loss"])
-
     def _pages(self, path: str, query: Mapping[str, str | None], rows: str) -> list[Any]:
         """The rows of all pages of a list."""
         every: list[Any] = []

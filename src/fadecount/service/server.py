@@ -10,10 +10,8 @@ import os
 import resource
 import signal
 import socket
-import sys
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import replace
-from typing import Any
 
 from fadecount.errors import StoreError
 from fadecount.service.connection import Connection, Connections
@@ -155,7 +153,7 @@ class Service:
         states: Mapping[str, int] = leader.states() if leader else {}
         return {
             "ready": int(self.trouble() is None),
-            "tick_lag_seconds": round(leader.lag_seconds(), 1) if leader else 0,
+            "tick_lag_seconds": int(leader.lag_seconds()) if leader else 0,
             "live_readers": self.reading.live_readers,
             "ticker_failures_total": writer.failures,
             "ticks_closed_total": writer.ticks_closed,
@@ -238,12 +236,11 @@ def room_for(connections: int) -> int:
     return max(1, allowed - BACKLOG - OTHER_FILES)
 
 
-def configure_logs(stream: Any = None) -> None:
+def configure_logs() -> None:
     """One line per log entry, to standard error: a time, a level, a message from this code, names
     of streams. No counts, inputs, keys or tokens."""
-    handler = logging.StreamHandler(stream or sys.stderr)
-    handler.setFormatter(logging.Formatter("%(asctime)s %(levelname)s %(message)s"))
-    logging.basicConfig(level=logging.WARNING, handlers=[handler], force=True)
+    form = "%(asctime)s %(levelname)s %(message)s"
+    logging.basicConfig(level=logging.WARNING, format=form, force=True)
 
 
 def _listen(host: str, port: int) -> socket.socket:

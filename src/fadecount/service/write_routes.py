@@ -15,7 +15,6 @@ import msgspec
 from fadecount.durations import parse_duration
 from fadecount.errors import ParameterError
 from fadecount.mechanisms import (
-    Blocks,
     Discovery,
     Mechanism,
     Unit,
@@ -44,9 +43,6 @@ from fadecount.service.writer import Leader, Writer
 from fadecount.streams import Description, Group, Ticks
 from fadecount.streams.audit_log import AuditLogError, acting_as
 from fadecount.streams.discovery import HiddenKeys
-
-LONGEST_DELAY = 1_000_000
-"""The largest delay in ticks: delayed counts are kept one by one."""
 
 LARGEST_ON_LOOP = 1 << 14
 """Bytes of a body that are parsed at once; a larger one is parsed on a thread, so other requests do
@@ -138,14 +134,10 @@ def _checking(code: str) -> AbstractContextManager[None]:
 
 
 def _description(new: NewStream) -> Description:
-    if any(isinstance(value, bool) for value in new.mechanism.values()):
-        raise bad_request("wrong_number", "parameters of a mechanism must be numbers")
     with _checking("bad_stream"):  # the marker and the version may be left out
         fields = {"fadecount": "mechanism", "version": 1, **new.mechanism}
         mechanism = Mechanism.from_json(msgspec.json.encode(fields))
         ticks = Ticks(tick_seconds=parse_duration(new.tick), zone=new.zone)
-    if not isinstance(mechanism, Blocks) and mechanism.delay > LONGEST_DELAY:
-        raise bad_request("bad_mechanism", f"delay must be at most {LONGEST_DELAY} ticks")
     with _checking("bad_unit"):
         unit = Unit.from_json(msgspec.to_builtins(new.unit))
     with _checking("wrong_unit"):
