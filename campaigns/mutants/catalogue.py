@@ -823,8 +823,8 @@ MUTANTS = (
     Mutant(
         "equal events counted once",
         "service/writer.py",
-        "times * event.count",
-        "event.count",
+        "amount = times * event.count",
+        "amount = event.count",
         ("tests/service/test_leader.py",),
     ),
     Mutant(

@@ -59,7 +59,7 @@ class Connections:
         self.open: set[Connection] = set()
         self.waiting: OrderedDict[Connection, None] = OrderedDict()
         """Those without a request to answer, the ones that have waited longest first."""
-        self.most_sending, self._sending = MOST_SENDING, 0
+        self._sending = 0
         self._readers: Counter[int] = Counter()
 
     @contextmanager
@@ -67,7 +67,7 @@ class Connections:
         """While a large body is being sent. Clients that do not read theirs cannot fill the memory
         with them: one too many is refused."""
         if id(body) not in self._readers:
-            if self._sending + len(body) > self.most_sending:
+            if self._sending + len(body) > MOST_SENDING:
                 raise unavailable("too many large answers are being sent; send it again")
             self._sending += len(body)
         self._readers[id(body)] += 1

@@ -113,7 +113,7 @@ export class StreamView {
     const { keys, start, end } = await get(`${streamPath(facts.name)}/top?limit=${MOST_TOP}`, signal);
     fill(byId("top"), keys.map((each) => [each.key, number(each.value), number(each.low), number(each.high), each.apart ? "yes" : "cannot be told"]), { heads: true });
     const least = facts.hidden.discovery.thresholds[0];
-    byId("top-note").textContent = `${start ? `${period(Date.parse(start), Date.parse(end), facts.zone)}. ` : ""}Other keys are hidden until about ${number(least)} people brought them on one day.`;
+    byId("top-note").textContent = `${start ? `${period(Date.parse(start), Date.parse(end), facts.zone)}. ` : ""}Other keys are hidden until about ${number(least)} people brought them in one ${length(facts.hidden.discovery.per)}.`;
   }
 
   /* Something was published: read it. While a reading runs, the newest waits. */
