@@ -37,7 +37,6 @@ from fadecount.service.parsing import SentEvents
 from fadecount.service.settings import Clock, Limits
 from fadecount.service.tokens import Tokens
 from fadecount.streams import Batch, Description, Store, Stream
-from fadecount.streams.audit_log import AuditLogError
 from fadecount.streams.figures import CELLS, Closed
 from fadecount.streams.inputs import Acceptance, Events, Intake, accept_together
 from fadecount.streams.stream import close_together
@@ -169,7 +168,7 @@ class Leader:
         return bool(self._untaken) and len(self._states) > before
 
     def _lead(self, name: str) -> None:
-        if not self._reader.has(name):  # another process has deleted it meanwhile
+        if not self.has(name):  # another process has deleted it meanwhile
             return
         try:
             self._add(self._store.open(name))
@@ -209,7 +208,7 @@ class Leader:
 
     def has(self, name: str) -> bool:
         """Whether there is such a stream."""
-        return isinstance(self._intakes.get(name), Stream) or self._reader.has(name)
+        return self._reader.has(name)
 
     # What administrators do.
 
@@ -229,11 +228,9 @@ class Leader:
             stream = self._store.create(description, keys=keys, start_tick=start)
         except LockedError:  # it was created, and another process became its leader first
             return True
-        except FadecountError as error:
+        except (FenceError, ParameterError) as error:
             if isinstance(error, FenceError):
                 log.error("stream %s is refused: %s", name, error)
-            elif isinstance(error, StoreError | AuditLogError):
-                raise
             elif self.has(name):  # another process has created it meanwhile
                 return self._require_same(description, keys)
             detail = "the name was used before, or a key is not usable; choose others"
@@ -256,7 +253,7 @@ class Leader:
     def declare(self, name: str, keys: Sequence[str]) -> None:
         """Declare the keys that are new; those that exist already stay as they are. No key may be
         there twice."""
-        if self._reader.has(name) and set(self._reader.keys(name)).issuperset(keys):
+        if self.has(name) and set(self._reader.keys(name)).issuperset(keys):
             return
         self._require_led(name)
         self._require_running(name)
@@ -316,7 +313,7 @@ class Leader:
         """What accepts the events of a stream that takes some."""
         self._require_running(name)
         if name not in self._intakes:
-            if not self._reader.has(name):
+            if not self.has(name):
                 raise not_found()
             self._intakes[name] = self._store.intake(name)
         return self._intakes[name]
