@@ -123,7 +123,7 @@ class Connection(asyncio.Protocol):
         self._task: asyncio.Task[None] | None = None
         """Answers the request; None while there is none that can be answered."""
         self._message_bytes = 0
-        self._in_message = self._in_head = self._has_written = self._is_live = False
+        self._in_message = self._in_head = self._has_written = False
         self._keep_alive = True
 
     # What the transport says.
@@ -152,10 +152,7 @@ class Connection(asyncio.Protocol):
     def data_received(self, data: bytes) -> None:
         if self._task is not None and not self._in_message:  # nothing is read before the answer
             self._keep_alive = False
-            if self._is_live:
-                self.transport.abort()
-            else:
-                self.transport.pause_reading()
+            self.transport.pause_reading()
             return
         self._message_bytes += len(data)
         try:
@@ -319,7 +316,6 @@ class Connection(asyncio.Protocol):
                 await self._writable.wait()
                 self.transport.write(body[at : at + PIECE_BYTES])
         if answer.frames is not None and request.method != "HEAD":
-            self._is_live = True
             self.transport.set_write_buffer_limits(high=0)  # a slow reader gets the newest only
             async with aclosing(answer.frames) as frames:
                 async for frame in frames:
