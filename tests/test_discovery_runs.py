@@ -222,8 +222,9 @@ class TestCommands:
         assert set(found) == {"/a", "/b é", "/c"}
         assert found["/c"]["appeared"] == found["/c"]["end"]
         about = json.loads((folder / "days.csv-metadata.json").read_text())
-        assert about["delta"] == 1e-9 and about["exception"].startswith("except with a chance")
-        assert about["discovery"]["thresholds"] == list(SHARP.thresholds)
+        hidden = about["hidden"]
+        assert about["delta"] == 1e-9 and hidden["delta"].startswith("except with a chance")
+        assert hidden["discovery"]["thresholds"] == list(SHARP.thresholds)
         causes = [step["cause"] for step in about["curve"]]
         assert "keys that appear, stage 2" in causes
         assert max(step["loss"] for step in about["curve"]) == 60.0
