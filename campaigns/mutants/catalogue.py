@@ -1430,7 +1430,7 @@ MUTANTS = (
     Mutant(
         "a copied state on Spark goes on",
         "spark/ledger.py",
-        "if last.mark != self._directory.mark(last.files[0]):",
+        'if last.mark != self._directory.mark(f"mark-{last.name}"):',
         "if False:",
         ("tests/spark/test_table.py",),
     ),

@@ -177,7 +177,7 @@ def test_a_variable_does_not_depend_on_other_keys_their_order_or_the_size_of_the
     law = DiscreteLaplace(1e5)
     whole = _noise(names).many(law, 2, range(3), range(1, 200), len(names))
     some = [640, 3, 77]
-    part = _noise([names[at] for at in some]).many(law, 2, range(3), range(1, 200), 3)
+    part = _noise().of([names[at] for at in some]).many(law, 2, range(3), range(1, 200), 3)
     assert np.array_equal(part, whole[:, :, some])
     for at in some:
         one = _noise([names[at]]).many(law, 2, range(1, 2), range(150, 151), 1)

@@ -118,23 +118,14 @@ def expected_frame(
 
 def rows_of(figures: Any) -> dict[Place, Row]:
     """The rows of a DataFrame of figures; every place must be there once only."""
-    return _rows(frame_of(figures))
+    return _rows(table_of(figures).to_pandas())
 
 
-def frame_of(figures: Any) -> pd.DataFrame:
-    """A DataFrame of figures as a data frame, with times in seconds."""
-    return figures.selectExpr(
-        "per",
-        "unix_seconds(start) as start",
-        "stage",
-        "key",
-        "unix_seconds(end) as end",
-        "status",
-        "value",
-        "low",
-        "high",
-        "unix_seconds(published) as published",
-    ).toPandas()
+def table_of(figures: Any) -> Any:
+    """A DataFrame of figures as an Arrow table, with times in seconds."""
+    names = {"start", "end", "published"}
+    columns = (f"unix_seconds({name}) as {name}" if name in names else name for name in COLUMNS)
+    return figures.selectExpr(*columns).toArrow()
 
 
 def _rows(found: pd.DataFrame) -> dict[Place, Row]:
