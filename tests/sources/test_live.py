@@ -14,7 +14,8 @@ from typing import Any
 import pytest
 
 from fadecount.errors import InputError, ParameterError
-from fadecount.sources import GrowingFile, LiveReading, Reason, SourceOptions
+from fadecount.sources import Reason, SourceOptions
+from fadecount.sources.live import GrowingFile, LiveReading
 
 NOON = 1_700_000_000 // 60 * 60
 FIRST = NOON // 60

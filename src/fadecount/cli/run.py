@@ -1,9 +1,9 @@
 """Count the events of a file or pipe privately, and publish figures of them.
 
 A file, or a pipe with --time, is read to its end. With --follow, or a pipe
-without --time, ticks are released as they pass by the clock. Rows that cannot
-be read are left out one by one; if more than half of them cannot, nothing is
-released. --check only says what would happen.
+without --time, ticks are released as they pass by the clock; this needs a
+--state. Rows that cannot be read are left out one by one; if more than half of
+them cannot, nothing is released. --check only says what would happen.
 
 Without --state this is a one-off run: its releases are printed and nothing is
 kept. With --state the stream is kept, and the next file continues it.
@@ -33,7 +33,7 @@ import re
 import signal
 import sys
 from collections.abc import Iterator
-from contextlib import closing, contextmanager, nullcontext
+from contextlib import AbstractContextManager, closing, contextmanager, nullcontext
 from pathlib import Path
 from types import SimpleNamespace
 from typing import TYPE_CHECKING, Any, BinaryIO
@@ -55,7 +55,7 @@ from fadecount.durations import parse_time
 from fadecount.errors import ParameterError, bad_parameter
 
 if TYPE_CHECKING:
-    from fadecount.runs import Run
+    from fadecount.runs.base import Run
     from fadecount.service.settings import Storage
     from fadecount.sources import Gate, SourceOptions
     from fadecount.streams import Store
@@ -94,7 +94,6 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 
 def run(arguments: argparse.Namespace) -> int:
-    from fadecount.service.settings import open_store
     from fadecount.streams.export import check_output
     from fadecount.streams.published import TOTAL
 
@@ -115,10 +114,12 @@ def run(arguments: argparse.Namespace) -> int:
         from fadecount.streams.ticks import WindowCalendar
 
         WindowCalendar(per=arguments.per, zone=options.zone)
-    with (
-        nullcontext() if storage is None else open_store(storage, lock_wait_seconds=5.0) as store,
-        closing(_begun(arguments, options, store)) as under_way,
-    ):
+    opened: AbstractContextManager[Store | None] = nullcontext()
+    if storage is not None:
+        from fadecount.service.settings import open_store
+
+        opened = open_store(storage, lock_wait_seconds=5.0)
+    with opened as store, closing(_begun(arguments, options, store)) as under_way:
         return _release(arguments, under_way, how, kept=store is not None)
 
 
@@ -152,7 +153,6 @@ def _begun(arguments: argparse.Namespace, options: SourceOptions, store: Store |
         start=arguments.start,
         until=arguments.until,
         follow=arguments.follow,
-        finish=store is None,
         planned=None if plan is None else read_planned_unit(plan),
         group=group_from(arguments),
         discovery=discovery,
