@@ -597,6 +597,29 @@ def test_a_live_run_needs_a_store() -> None:
             run(io.BytesIO(b""), options(**changes), mechanism=EXACT, follow=bool(not changes))
 
 
+@pytest.mark.parametrize(
+    ("name", "changes", "message"),
+    [
+        (None, {"format": "parquet"}, "format must be csv, jsonl or log for a pipe"),
+        (None, {"format": None}, "format must be csv, jsonl or log for a pipe"),
+        (None, {"unique": "id"}, "unique must be left out for a live source"),
+        ("log.parquet", {"format": None}, "format must be csv, jsonl or log for a pipe"),
+        ("access.log.gz", {"format": "log", "time": "time"}, "input must be an unpacked file"),
+    ],
+)
+def test_what_cannot_be_read_live_makes_no_stream(
+    tmp_path: Path, store: Store, name: str | None, changes: dict[str, Any], message: str
+) -> None:
+    """The format of a pipe is said, not guessed: a guess would depend on the first row."""
+    source: Path | io.BytesIO = io.BytesIO()
+    if name is not None:
+        source = tmp_path / name
+        source.touch()
+    with pytest.raises(ParameterError, match=message):
+        run(source, options(**changes), store=store, mechanism=EXACT, follow=True)
+    assert store.names() == []
+
+
 def test_a_run_without_a_store_needs_a_mechanism() -> None:
     with pytest.raises(ParameterError, match="mechanism must be given"):
         run(io.BytesIO(b""), options())

@@ -302,7 +302,7 @@ def test_a_live_run_refuses_slots_that_are_no_level(
 ) -> None:
     (folder / "grown.csv").write_text(f"at\n{time.time()}\n")
     words = ["run", "grown.csv", "--tick", "1h", "--time", "at", "--follow"]
-    assert main([*words, "--plan", "plan.json", "--per", "1w"]) == 1
+    assert main([*words, "--plan", "plan.json", "--state", "state", "--per", "1w"]) == 1
     said = capsys.readouterr().err
     assert "--per must be 1h, 12h, 1d, which the stream publishes, got '1w'" in said
     assert said.count("\n") == 1

@@ -182,10 +182,13 @@ def _check(arguments: argparse.Namespace, options: SourceOptions, storage: Stora
 
     if "-" in arguments.inputs or arguments.follow:
         raise ParameterError("--check must be given with a file; a pipe can be read once only")
+    status = None if storage is None else _status(storage, arguments.name)
+    if storage is not None and status is None and arguments.start is None:
+        raise ParameterError(f"--start must be given to create the stream {arguments.name!r}")
     report, released, refusal = runs.check(
         arguments.inputs,
         options,
-        status=None if storage is None else _status(storage, arguments.name),
+        status=status,
         start=arguments.start,
         until=arguments.until,
         gate=_gate(arguments),

@@ -62,7 +62,6 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
             add_options(one, JSON_OPTION)
         if name in _CONFIRMED:
             add_options(one, ("--yes", None, _CONFIRMED[name], bool))
-    add_options(made["top"], ("--most", "N", "how many keys (default: 20)", 20))
     for name in ("export", "plot", "top"):
         add_options(
             made[name],
@@ -247,7 +246,7 @@ def _top(arguments: argparse.Namespace, reader: Reader) -> None:
     """List the keys with the largest counts, with intervals of 95 percent."""
     published = reader.stream(arguments.name)
     since, until = _span(arguments, published.description.ticks)
-    ranked = published.top(since=since, until=until)[: arguments.most]
+    ranked = published.top(since=since, until=until)
     if arguments.json:
         fields = ("key", "value", "low", "high", "days", "close")
         print(json_text([{name: getattr(each, name) for name in fields} for each in ranked]))

@@ -24,7 +24,7 @@ from fadecount.mechanisms import Discovery, Mechanism, Unit
 from fadecount.runs.base import Run, StoredStream
 from fadecount.runs.history import HistoryRun, released_ticks
 from fadecount.sources import Gate, SourceOptions, SourceReport, check_source, read
-from fadecount.sources.files import paths_of, require_file
+from fadecount.sources.files import live_options, paths_of
 from fadecount.streams.description import ONLY_KEY, Description, checked_keys
 from fadecount.streams.discovery import HiddenKeys
 from fadecount.streams.loss import Group
@@ -107,9 +107,8 @@ def run(
         check_source(source, options)  # before a stream is created
     elif gate is not None:
         raise ParameterError("gate must be left out for a live source, whose end is not known")
-    elif paths:
-        require_file(paths[0])
-        options = replace(options, format=options.format_of(paths[0]))
+    else:
+        options = live_options(paths[0] if paths else None, options)
     if isinstance(discovery, Discovery):
         discovery = HiddenKeys(discovery=discovery, other=options.other)
     if discovery is not None and not options.discover:
@@ -178,6 +177,8 @@ def check(
     """
     begin, end, over = _tick_bounds(options, start, until, clock)
     if status is not None:
+        status.description.require_same(ticks=options.ticks, unit=options.unit)
+        _check_hidden(options, status.description.hidden)
         _check_start(options.ticks, begin, status.first_tick)
         begin = status.last_tick + 1
     options = replace(
