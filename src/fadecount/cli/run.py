@@ -35,7 +35,6 @@ import sys
 from collections.abc import Iterator
 from contextlib import AbstractContextManager, closing, contextmanager, nullcontext
 from pathlib import Path
-from types import SimpleNamespace
 from typing import TYPE_CHECKING, Any, BinaryIO
 
 from fadecount.cli._options import (
@@ -238,7 +237,7 @@ def _release(
         expected = under_way.ticks_expected
         under_way.check_per(per)
     with (
-        _interruptible(under_way) as interrupt,
+        _interruptible(under_way),
         FigureWriter(
             arguments.output, stream.description, loss=stream.loss, group=stream.group, **how
         ) as writer,
@@ -268,7 +267,7 @@ def _release(
             "the first and last tick show when the first and last events were; --start and --until"
             " decide that instead"
         )
-    if interrupt.stopped and published:
+    if under_way.stopped and published:
         committed = "; all of it is committed" if kept else ""
         until = stream.description.ticks.local(published.stop)
         lines.append(f"stopped; released up to {until}{committed}")
@@ -279,23 +278,21 @@ def _release(
         )
     for line in (*lines, under_way.summary()):
         _say(line)
-    return 130 if interrupt.stopped else 0
+    return 130 if under_way.stopped else 0
 
 
 @contextmanager
-def _interruptible(under_way: Run) -> Iterator[SimpleNamespace]:
+def _interruptible(under_way: Run) -> Iterator[None]:
     """Ctrl-C ends the run between two ticks; a second one, at once."""
-    state = SimpleNamespace(stopped=False)
 
     def stop(_number: int, _frame: object) -> None:
-        if state.stopped:
+        if under_way.stopped:
             raise KeyboardInterrupt
-        state.stopped = True
         under_way.stop()
 
     before = signal.signal(signal.SIGINT, stop)
     try:
-        yield state
+        yield
     finally:
         signal.signal(signal.SIGINT, before)
 

@@ -32,7 +32,7 @@ from fadecount.streams.memory import MemoryStream
 
 if TYPE_CHECKING:
     from fadecount.sources.files import Frame, Source
-    from fadecount.streams import Store, Ticks
+    from fadecount.streams import Store
     from fadecount.streams.status import Status
 
 
@@ -111,45 +111,46 @@ def run(
         options = live_options(paths[0] if paths else None, options)
     if isinstance(discovery, Discovery):
         discovery = HiddenKeys(discovery=discovery, other=options.other)
-    if discovery is not None and not options.discover:
-        raise ParameterError("discover must be given in the options with a discovery")
     keys = tuple(options.keys) if options.key is not None else (ONLY_KEY,)
-    unit = options.unit
     stream: MemoryStream | StoredStream
     if store is None:
         if group is not None:
             raise ParameterError("store must be given with a group; without one nothing is kept")
         if mechanism is None:
             raise ParameterError("mechanism must be given; such as fadecount.Gradual(epsilon=0.1)")
+        _check_hidden(options, discovery)
         description = Description(
             name=name,
-            mechanism=unit.scaled(mechanism, planned),
+            mechanism=options.unit.scaled(mechanism, planned),
             ticks=options.ticks,
-            unit=unit,
+            unit=options.unit,
             hidden=discovery,
         )
         stream = MemoryStream(description, checked_keys(keys, none=options.discover), begin)
     else:
+        reader = store.reader()
+        if reader.has(name):
+            _check_same(reader.status(name), options, begin)
+        else:
+            _check_hidden(options, discovery)
         writer = store.open_or_create(
             name,
             tick=options.ticks,
             mechanism=mechanism,
             keys=keys,
-            unit=unit,
+            unit=options.unit,
             group=group,
             start_tick=over if live and begin is None else begin,
             planned=planned,
             hidden=discovery,
         )
-        stream = StoredStream(writer, store.reader())
-    _check_hidden(options, stream.description.hidden)
-    _check_start(options.ticks, begin, stream.first_tick)
-    if live:
-        from fadecount.runs.live import LiveRun
+        stream = StoredStream(writer, reader)
+        if live:
+            from fadecount.runs.live import LiveRun
 
-        options = replace(options, first_tick=stream.first_tick, end_tick=end)
-        lines = paths[0] if paths else cast("BinaryIO", source)
-        return LiveRun(lines, options, cast("StoredStream", stream), clock)
+            options = replace(options, first_tick=stream.first_tick, end_tick=end)
+            lines = paths[0] if paths else cast("BinaryIO", source)
+            return LiveRun(lines, options, stream, clock)
     options = replace(
         options,
         first_tick=stream.open_tick,
@@ -177,9 +178,7 @@ def check(
     """
     begin, end, over = _tick_bounds(options, start, until, clock)
     if status is not None:
-        status.description.require_same(ticks=options.ticks, unit=options.unit)
-        _check_hidden(options, status.description.hidden)
-        _check_start(options.ticks, begin, status.first_tick)
+        _check_same(status, options, begin)
         begin = status.last_tick + 1
     options = replace(
         options,
@@ -222,9 +221,13 @@ def _tick_bounds(
     return begin, end, over
 
 
-def _check_start(ticks: Ticks, begin: int | None, first: int | None) -> None:
-    """Refuse another start than that of the stream, if it has one."""
-    if begin is not None and first is not None and begin != first:
+def _check_same(status: Status, options: SourceOptions, begin: int | None) -> None:
+    """Refuse to read events in another way than the stream counts them, and another start than
+    its own."""
+    ticks, first = options.ticks, status.first_tick
+    status.description.require_same(ticks=ticks, unit=options.unit)
+    _check_hidden(options, status.description.hidden)
+    if begin is not None and begin != first:
         bound = f"{ticks.shown(first)}, where the stream began"
         raise bad_parameter("start", ticks.shown(begin), bound, "leave it out")
 

@@ -90,7 +90,8 @@ class Run(Iterator[Closed]):
     def __init__(self, options: SourceOptions, stream: MemoryStream | StoredStream) -> None:
         self.options, self.stream = options, stream
         self._releases = self._published()
-        self._stopped = False
+        self.stopped = False
+        """Whether the run ends between two ticks."""
 
     @property
     @abstractmethod
@@ -114,7 +115,7 @@ class Run(Iterator[Closed]):
 
     def stop(self) -> None:
         """End the run between two ticks; everything up to there is published."""
-        self._stopped = True
+        self.stopped = True
 
     def close(self) -> None:
         """Close the source, also if nothing was read of it."""

@@ -86,7 +86,7 @@ class HistoryRun(Run):
             add_up(rows, place, history.counts[low:high])
             hidden = history.hidden(begin)
             yield from self.stream.release(begin, rows, self._persons_of(part), hidden)
-            if self._stopped:
+            if self.stopped:
                 return
 
     def _parts(self, wanted: range, width: int) -> Iterator[range]:

@@ -66,7 +66,7 @@ class LiveRun(Run):
                     self._unstored = True
                 target = batch.open_tick if end is None else min(end, batch.open_tick)
                 yield from self._pass_to(target, batch.position)
-                if self._stopped or target == end:
+                if self.stopped or target == end:
                     return
         finally:
             self.close()
@@ -91,7 +91,7 @@ class LiveRun(Run):
             if begin >= target:
                 return
             yield from self._writer.close_through(begin)
-            if self._stopped:
+            if self.stopped:
                 return
 
     def _count(self, ticks: list[int], position: int) -> None:
