@@ -171,8 +171,9 @@ def test_what_is_not_there_is_refused_in_one_line(
     stored: Path, words: list[str], message: str, capsys: pytest.CaptureFixture[str]
 ) -> None:
     assert main([*EXPORT, *words]) == 1
-    error = capsys.readouterr().err
-    assert message in error and error.count("\n") == 1
+    said = capsys.readouterr()
+    assert message in said.err and said.err.count("\n") == 1
+    assert not said.out, "nothing was written"
 
 
 def test_a_vintage_before_what_is_kept_is_refused(

@@ -21,6 +21,7 @@ import argparse
 import time
 from collections.abc import Callable, Iterator
 from datetime import UTC, datetime
+from itertools import chain, islice
 from typing import TYPE_CHECKING, Any
 
 from fadecount.cli._options import (
@@ -206,7 +207,8 @@ def _export(arguments: argparse.Namespace, reader: Reader) -> None:
     """Write published figures to a file."""
     from fadecount.streams.export import FigureWriter
 
-    status = reader.status(arguments.name)
+    status, tables = reader.status(arguments.name), _tables(reader, arguments)
+    first = list(islice(tables, 2))  # what is refused makes no file
     with FigureWriter(
         arguments.output,
         status.description,
@@ -214,7 +216,7 @@ def _export(arguments: argparse.Namespace, reader: Reader) -> None:
         group=status.group,
         force=arguments.force,
     ) as writer:
-        for table in _tables(reader, arguments):
+        for table in chain(first, tables):
             writer.write(table)
 
 
