@@ -228,7 +228,7 @@ def _release(
     from fadecount.streams.published import TOTAL, require_level
 
     stream, published = under_way.stream, None
-    live = arguments.follow or arguments.time is None
+    live = under_way.live
     per, hidden = arguments.per or stream.published.default_per, stream.description.hidden
     if live and per != TOTAL and (hidden is None or per != hidden.discovery.per):
         require_level(stream.description, per)

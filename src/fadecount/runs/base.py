@@ -84,6 +84,8 @@ class Run(Iterator[Closed]):
     """A run in progress: iterate over it. What it yields is published and, with a store,
     committed."""
 
+    live = False
+    """Whether ticks are released by the clock."""
     shows_range = False
     """Whether the first or last released tick reveals when the first or last event happened."""
 

@@ -23,6 +23,8 @@ class LiveRun(Run):
     counted twice by a restart.
     """
 
+    live = True
+
     def __init__(
         self,
         source: Path | BinaryIO,
