@@ -665,20 +665,6 @@ MUTANTS = (
     ),
     # Runs without a store, and the two readers of CSV.
     Mutant(
-        "a one-off run counts a person without a cap",
-        "runs.py",
-        'if unit.of == "event" or unit.takes(self._persons, person, key)',
-        "if True",
-        ("tests/test_runs.py",),
-    ),
-    Mutant(
-        "a one-off run caps a person over all ticks",
-        "runs.py",
-        "            self._persons.clear()\n",
-        "            pass\n",
-        ("tests/test_runs.py",),
-    ),
-    Mutant(
         "what a file counted of a person is not noted in the day",
         "streams/stream.py",
         "            stream.note_persons(end, self.persons)\n",
@@ -714,15 +700,8 @@ MUTANTS = (
         ("tests/streams/test_groups.py",),
     ),
     Mutant(
-        "a one-off run counts its open tick twice",
-        "runs.py",
-        "        self._counts[:] = 0\n",
-        "",
-        ("tests/test_runs.py",),
-    ),
-    Mutant(
         "a promise for one event in a one-off run of persons",
-        "runs.py",
+        "runs/__init__.py",
         "mechanism=unit.scaled(mechanism, planned),",
         "mechanism=mechanism,",
         ("tests/test_runs.py",),
@@ -902,8 +881,8 @@ MUTANTS = (
     ),
     Mutant(
         "a history forgets what of persons was accepted meanwhile",
-        "runs.py",
-        "self._noted = self._stream.persons_noted",
+        "runs/base.py",
+        "self._noted = self.writer.persons_noted",
         "self._noted = None",
         ("tests/test_runs.py",),
     ),
@@ -929,13 +908,6 @@ MUTANTS = (
         "add_up(counts, slice(1), self.rows[:1])",
         "counts += self.rows[:1]",
         ("tests/streams/test_inputs.py",),
-    ),
-    Mutant(
-        "counts without a store that wrap with given ones",
-        "runs.py",
-        "add_up(inputs[0], slice(None), self._counts)",
-        "inputs[0] += self._counts",
-        ("tests/test_runs.py",),
     ),
     # Block counters
     Mutant(

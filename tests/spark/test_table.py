@@ -297,7 +297,7 @@ def test_what_can_be_no_key_uses_up_no_cap_as_in_the_local_library(
     table += [(START + 2 * HOUR, "later", f"p{at}") for at in range(6)]
     table += [(START, "later", who) for who in ("", None)]
     days = fc.Discovery("1d", ((0, 1000.0),), 1e-9)
-    words = {"keys": "discover", "person": "who", "person_per": "1d", "discovery": days}
+    words = {"keys": (), "discover": True, "person": "who", "person_per": "1d", "discovery": days}
     hidden = stream(spark, tmp_path / "state", EXACT, **words)
     local = fc.count(
         events_frame(table).to_pandas(),

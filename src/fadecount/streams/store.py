@@ -282,21 +282,9 @@ class Store:
             )
             return self.create(description, keys=names, start_tick=start_tick)
         described = read_status(self._database, name).description
-        if group is not None and not group.promise and described.group is not None:
-            group = replace(group, promise=described.group.promise)
-        # its losses would not be the stated ones
-        for what, given, own, text in (
-            ("tick", tick, described.ticks, f" ({described.ticks.text})"),
-            ("protected unit", unit, described.unit, f" ({described.unit.text})"),
-            ("mechanism", mechanism or described.mechanism, described.mechanism, ""),
-            ("group", group or described.group, described.group, ""),
-            ("discovery", hidden or described.hidden, described.hidden, ""),
-        ):
-            if given != own:
-                raise ParameterError(
-                    f"{what} of stream {name!r} is fixed{text}, got another one; leave it out, or"
-                    " choose another name"
-                )
+        described.require_same(
+            ticks=tick, unit=unit, mechanism=mechanism, group=group, hidden=hidden
+        )
         stream = self.open(name)
         known = stream.keys
         if names[: len(known)] != known:
