@@ -28,6 +28,7 @@ PAIRS = [
 ]
 
 
+@pytest.mark.no_cover
 @pytest.mark.parametrize(("first", "second"), PAIRS)
 def test_from_the_crossing_on_the_first_never_loses_less(
     first: fc.Mechanism, second: fc.Mechanism

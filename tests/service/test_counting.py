@@ -15,7 +15,7 @@ from fadecount.service.client import ServiceError
 from tests.service.faulty import LossyProxy
 from tests.service.harness import EXACT, START, Harness, StillClock, wait_for
 
-CLIENTS, RETRIES = 32, 100
+CLIENTS, RETRIES = 32, 30
 
 
 def total(harness: Harness, key: str = "a") -> int:

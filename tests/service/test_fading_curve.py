@@ -60,7 +60,7 @@ def test_visits_that_come_early_are_covered() -> None:
 )
 def test_no_times_of_visits_lose_more_than_stated(mechanism: fc.mechanisms.Mechanism) -> None:
     random = np.random.default_rng(3)
-    for _ in range(200):
+    for _ in range(70):
         tick, every, during = (int(each) for each in random.integers(1, [90, 400, 4000]))
         visits, now = int(random.integers(1, 6)), 20_000 + float(random.uniform(0, 4000))
         times: list[float] = []
