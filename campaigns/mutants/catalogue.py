@@ -702,7 +702,7 @@ MUTANTS = (
     Mutant(
         "a promise for one event in a one-off run of persons",
         "runs/__init__.py",
-        "mechanism=unit.scaled(mechanism, planned),",
+        "mechanism=options.unit.scaled(mechanism, planned),",
         "mechanism=mechanism,",
         ("tests/test_runs.py",),
     ),
