@@ -32,6 +32,7 @@ types: $(VENV)/test
 imports: $(VENV)/test
 	$(BIN)/lint-imports
 
+# Coverage doubles the time of a test: those marked no_cover go through lines many times that others cover.
 unit: $(VENV)/test programs
 	@mkdir -p out
 	$(PYTEST) --cov --cov-report= $(CORE_TESTS)

@@ -71,7 +71,7 @@ def with_privacy(path: Path, folder: Path) -> int:
     from fadecount.streams import FileFence, SQLiteStore
 
     options = SourceOptions(
-        tick="1h", time="time", key="key", keys="discover", person="person", person_per="1d"
+        tick="1h", time="time", key="key", discover=True, person="person", person_per="1d"
     )
     with SQLiteStore(folder / "state" / "s.db", fence=FileFence(folder / "fence")) as store:
         under_way = run(

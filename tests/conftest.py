@@ -12,6 +12,8 @@ from pathlib import Path
 import pytest
 from hypothesis import HealthCheck, settings
 
+from tests.unsynced import unsynced
+
 HOME = Path(__file__).parent.parent / "out" / "home"
 
 # No test fails because the machine is busy.
@@ -34,6 +36,12 @@ def pytest_configure(config: pytest.Config) -> None:
     runtime.mkdir(mode=0o700, exist_ok=True)
     (runtime / "python_PostgresServer").mkdir(exist_ok=True)
     os.environ["XDG_RUNTIME_DIR"] = str(runtime)
+
+
+@pytest.fixture(scope="session", autouse=True)
+def nothing_waits_for_the_disk() -> Iterator[None]:
+    with unsynced():
+        yield
 
 
 def loop_left_running() -> bool:

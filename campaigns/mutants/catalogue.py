@@ -672,20 +672,6 @@ MUTANTS = (
     ),
     # Runs without a store, and the two readers of CSV.
     Mutant(
-        "a one-off run counts a person without a cap",
-        "runs.py",
-        'if unit.of == "event" or unit.takes(self._persons, person, key)',
-        "if True",
-        ("tests/test_runs.py",),
-    ),
-    Mutant(
-        "a one-off run caps a person over all ticks",
-        "runs.py",
-        "            self._persons.clear()\n",
-        "            pass\n",
-        ("tests/test_runs.py",),
-    ),
-    Mutant(
         "what a file counted of a person is not noted in the day",
         "streams/stream.py",
         "            stream.note_persons(end, self.persons)\n",
@@ -721,16 +707,9 @@ MUTANTS = (
         ("tests/streams/test_groups.py",),
     ),
     Mutant(
-        "a one-off run counts its open tick twice",
-        "runs.py",
-        "        self._counts[:] = 0\n",
-        "",
-        ("tests/test_runs.py",),
-    ),
-    Mutant(
         "a promise for one event in a run of persons",
-        "runs.py",
-        "mechanism = unit.scaled(mechanism, planned)",
+        "runs/__init__.py",
+        "mechanism = options.unit.scaled(mechanism, planned)",
         "mechanism = mechanism.for_sensitivity(1)",
         ("tests/test_runs.py",),
     ),
@@ -828,20 +807,6 @@ MUTANTS = (
     ),
     # The outer side of the service
     Mutant(
-        "a second list of events replaces the first",
-        "service/parsing.py",
-        """max(body.count(b'"events"'), body.count(b'"person"')) > 1""",
-        "False",
-        ("tests/service/test_parsing.py",),
-    ),
-    Mutant(
-        "a list under a name with escapes replaces the first",
-        "service/parsing.py",
-        """if b"\\\\" in body or""",
-        "if",
-        ("tests/service/test_parsing.py",),
-    ),
-    Mutant(
         "equal events counted once",
         "service/writer.py",
         "times * each.count",
@@ -923,8 +888,8 @@ MUTANTS = (
     ),
     Mutant(
         "a history forgets what of persons was accepted meanwhile",
-        "runs.py",
-        "self._noted = self._stream.persons_noted",
+        "runs/base.py",
+        "self._noted = self.writer.persons_noted",
         "self._noted = None",
         ("tests/test_runs.py",),
     ),
@@ -950,13 +915,6 @@ MUTANTS = (
         "add_up(counts, slice(1), self.rows[:1])",
         "counts += self.rows[:1]",
         ("tests/streams/test_inputs.py",),
-    ),
-    Mutant(
-        "counts without a store that wrap with given ones",
-        "runs.py",
-        "add_up(inputs[0], slice(None), self._counts)",
-        "inputs[0] += self._counts",
-        ("tests/test_runs.py",),
     ),
     # Block counters
     Mutant(
@@ -1131,7 +1089,7 @@ MUTANTS = (
     ),
     Mutant(
         "children drawn again after a saved state",
-        "counters/figures.py",
+        "noise/source.py",
         "return Ratchet(law, width, state)",
         "return Ratchet(law, width)",
         BLOCK_COUNTERS,
@@ -1451,7 +1409,7 @@ MUTANTS = (
     Mutant(
         "a copied state on Spark goes on",
         "spark/ledger.py",
-        "if last.mark != self._directory.mark(last.files[0]):",
+        'if last.mark != self._directory.mark(f"mark-{last.name}"):',
         "if False:",
         ("tests/spark/test_table.py",),
     ),

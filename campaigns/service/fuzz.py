@@ -32,7 +32,7 @@ def main() -> int:
     arguments = parser.parse_args()
     with (
         tempfile.TemporaryDirectory() as name,
-        ServeProcess(Path(name), "--max-body", "100000") as service,
+        ServeProcess(Path(name)) as service,
     ):
         document = Path(name) / "openapi.json"
         document.write_bytes(openapi_document().body)

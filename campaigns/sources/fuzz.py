@@ -21,7 +21,8 @@ from dataclasses import replace
 from pathlib import Path
 
 from fadecount.errors import FadecountError
-from fadecount.sources import History, LiveReading, SourceOptions, read
+from fadecount.sources import History, SourceOptions, read
+from fadecount.sources.live import LiveReading
 from fadecount.sources.options import Format
 
 CANARY = "kanarie7"

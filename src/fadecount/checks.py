@@ -17,6 +17,9 @@ Whole = int | NDArray[np.int64]
 LONGEST = (1 << 60) - 1
 """The largest horizon, step, age, delay or window that may be asked about (more than 10**18)."""
 
+LONGEST_TICK = 366 * 86400
+"""The most seconds that a step or a tick may have."""
+
 SMALLEST_BUDGET = 2.0**-30
 LARGEST_BUDGET = 2.0**14
 SMALLEST_BETA = 1e-280  # below it the share of one step of a long horizon is no float any more
@@ -67,14 +70,14 @@ def set_fields(value: object, **fields: Any) -> None:
         object.__setattr__(value, name, each)
 
 
-def planned_tick(value: float | None) -> float | None:
+def planned_tick(value: int | None) -> int | None:
     """The length of a step for which a mechanism was planned, in seconds, or None."""
-    if value is None:
-        return None
-    remedy = "it is the length of a step for which the mechanism was planned"
-    return require_real(
-        "planned_tick_seconds", value, low=0.0, high=1e18, open_ends=True, remedy=remedy
-    )
+    return None if value is None else require_tick("planned_tick_seconds", value)
+
+
+def require_tick(name: str, value: int) -> int:
+    remedy = "it is the length of a step in seconds, such as 3600"
+    return require_integer(name, value, minimum=1, maximum=LONGEST_TICK, remedy=remedy)
 
 
 def require_whole(name: str, value: ArrayLike, *, minimum: int, remedy: str) -> Whole:

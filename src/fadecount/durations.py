@@ -63,17 +63,14 @@ def parse_time(text: str, zone: str, *, name: str) -> datetime:
     return moment if moment.tzinfo else moment.replace(tzinfo=ZoneInfo(zone))
 
 
-def format_duration(seconds: float) -> str:
+def format_duration(seconds: int) -> str:
     """A duration as a person would say it: its largest unit, and the next one if it matters.
 
-    >>> [format_duration(seconds) for seconds in (0.25, 90, 3600, 36 * 3600, 400 * 86400)]
-    ['0.25 seconds', '1 minute 30 seconds', '1 hour', '1 day 12 hours', '1 year 1 month']
+    >>> [format_duration(seconds) for seconds in (0, 90, 3600, 36 * 3600, 400 * 86400)]
+    ['0 seconds', '1 minute 30 seconds', '1 hour', '1 day 12 hours', '1 year 1 month']
     """
-    if seconds < 1 or (seconds < 60 and seconds != int(seconds)):
-        return f"{seconds:.3g} seconds"
-    remaining = round(seconds)
     for at, (name, unit) in enumerate(_NAMES):
-        count, rest = divmod(remaining, UNITS[unit])
+        count, rest = divmod(seconds, UNITS[unit])
         if count:
             shown = _counted(count, name)
             for smaller_name, smaller in _NAMES[at + 1 :]:
@@ -97,7 +94,7 @@ class BlockLength:
     months: int = 0
 
     @classmethod
-    def of_ticks(cls, length: int, tick_seconds: float) -> BlockLength | None:
+    def of_ticks(cls, length: int, tick_seconds: int) -> BlockLength | None:
         """The calendar length of so many ticks, if there is one: a tick, a part of a day, a day, or
         months of 30 days that divide a year or make up years; several ticks must fit into a day.
 
@@ -108,10 +105,10 @@ class BlockLength:
         seconds = length * tick_seconds
         day, month = UNITS["d"], UNITS["mo"]
         if length == 1 or seconds == day or (seconds < day and day % seconds == 0):
-            return cls(seconds=int(seconds))
+            return cls(seconds=seconds)
         months, rest = divmod(seconds, month)
         if months and not rest and not day % tick_seconds and 0 in (12 % months, months % 12):
-            return cls(months=int(months))
+            return cls(months=months)
         return None
 
     @classmethod

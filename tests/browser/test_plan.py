@@ -126,6 +126,8 @@ def test_a_refusal_is_shown_and_the_next_plan_follows(visit: Start) -> None:
     page.goto(started.origin + QUICK)
     page.wait_for_selector("#status.problem")
     assert page.inner_text("#status") == "no plan fits; allow more"
+    page.get_by_label("The promise").dispatch_event("change")
+    assert page.get_by_role("button", name="Download plan.json").is_disabled()
     page.unroute("**/plan?*")
     page.set_default_timeout(PATIENCE)
     page.get_by_role("slider", name="Loss after a year").press("ArrowUp")

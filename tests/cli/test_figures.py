@@ -171,8 +171,9 @@ def test_what_is_not_there_is_refused_in_one_line(
     stored: Path, words: list[str], message: str, capsys: pytest.CaptureFixture[str]
 ) -> None:
     assert main([*EXPORT, *words]) == 1
-    error = capsys.readouterr().err
-    assert message in error and error.count("\n") == 1
+    said = capsys.readouterr()
+    assert message in said.err and said.err.count("\n") == 1
+    assert not said.out, "nothing was written"
 
 
 def test_a_vintage_before_what_is_kept_is_refused(
@@ -302,7 +303,7 @@ def test_a_live_run_refuses_slots_that_are_no_level(
 ) -> None:
     (folder / "grown.csv").write_text(f"at\n{time.time()}\n")
     words = ["run", "grown.csv", "--tick", "1h", "--time", "at", "--follow"]
-    assert main([*words, "--plan", "plan.json", "--per", "1w"]) == 1
+    assert main([*words, "--plan", "plan.json", "--state", "state", "--per", "1w"]) == 1
     said = capsys.readouterr().err
     assert "--per must be 1h, 12h, 1d, which the stream publishes, got '1w'" in said
     assert said.count("\n") == 1

@@ -139,6 +139,12 @@ def test_following_needs_times(folder: Path, capsys: pytest.CaptureFixture[str])
     assert "--time must be given for everything but a pipe" in capsys.readouterr().err
 
 
+def test_a_live_source_needs_a_store(folder: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    for words in (["-", "--format", "csv"], ["first.csv", "--time", "at", "--follow"]):
+        assert main(["run", *words, "--tick", "1h", "--epsilon", "1"]) == 1
+        assert "--state must be given for a live source" in capsys.readouterr().err
+
+
 def test_people_of_an_earlier_run_are_known_to_a_later_one(
     folder: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:

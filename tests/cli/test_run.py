@@ -384,6 +384,24 @@ def test_new_keys_are_declared_and_others_are_refused(
     assert {row["key"] for row in read(folder / "two.csv")} == {"home", "help", "other", "new"}
 
 
+def test_check_refuses_what_a_run_refuses(folder: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    """Before a run, a stream needs a start; after it, its tick and its unit are fixed."""
+    words = ["first.csv", "--time", "at", "--state", "state", "--name", "visits"]
+    hours = ["run", *words, "--tick", "1h", "--until", "2026-03-02"]
+    for mode in (["--check"], ["--epsilon", "1"]):
+        assert main([*hours, *mode]) == 1
+        assert "--start must be given to create the stream 'visits'" in capsys.readouterr().err
+    assert main([*hours, "--start", "2026-03-01", "--epsilon", "1"]) == 0
+    capsys.readouterr()
+    for changes, what in (
+        (["--tick", "1d"], "tick"),
+        (["--tick", "1h", "--person", "page"], "protected unit"),
+    ):
+        for mode in (["--check"], []):
+            assert main(["run", *words, *changes, *mode]) == 1
+            assert f"{what} of stream 'visits' is fixed" in capsys.readouterr().err
+
+
 @pytest.mark.parametrize(
     ("words", "message"),
     [

@@ -12,6 +12,7 @@ from numpy.typing import NDArray
 
 import fadecount as fc
 from fadecount.noise import Law
+from tests.noise.named import NamedAhead
 
 ANNOUNCED = -1
 Noise = Callable[[int, int, int], int]
@@ -74,7 +75,7 @@ def _total(mechanism: fc.Blocks, step: int, figures: dict[tuple[int, int, int], 
     return total
 
 
-class NamedNoise:
+class NamedNoise(NamedAhead):
     """Gives each variable (level, stage, block) the value of its name and key, again and again."""
 
     def __init__(self, seed: int = 0, spread: int = 9) -> None:

@@ -27,6 +27,7 @@ DELAYED: list[fc.Mechanism] = [
 ]
 
 
+@pytest.mark.no_cover
 @pytest.mark.parametrize("mechanism", [*SLOTTED, *DELAYED], ids=repr)
 @pytest.mark.parametrize("width", [None, 2])
 def test_outputs_equal_the_definition(mechanism: fc.Mechanism, width: int | None) -> None:

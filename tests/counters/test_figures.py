@@ -238,8 +238,7 @@ def resumed(maker: FigureMaker) -> FigureMaker:
     )
     for level, block in maker.open.items():
         if block.children is not None:
-            state = block.children.state if isinstance(block.children, Ratchet) else None
-            new.open[level].children = new.saved_children(level, state)
+            new.open[level].children = new.saved_children(level, block.children.state)
     return new
 
 
@@ -279,7 +278,7 @@ class TestSystemNoise:
     def test_a_missing_or_short_ratchet_is_refused(self) -> None:
         maker = FigureMaker(DEEP, equal(DEEP), 2)
         maker.close(np.zeros((1, 2), dtype=np.int64))
-        for bad in (None, b"", b"x" * 31, b"x" * 40):
+        for bad in (b"", b"x" * 31, b"x" * 40):
             with pytest.raises(ValueError, match="state"):
                 maker.saved_children(2, bad)
 

@@ -13,10 +13,10 @@ import fadecount as fc
 from fadecount.counters import figures
 from fadecount.counters.figures import FigureMaker, Rows
 from fadecount.mechanisms import Calendar, EqualBlocks
-from fadecount.noise import KeyedNoise
 from fadecount.streams.calendar import BlockCalendar
 from fadecount.streams.ticks import Ticks
 from tests.mechanisms.edged_blocks import EdgedBlocks
+from tests.noise.named import KeyedSource
 
 KEYS = ["a", "b", "c"]
 Found = dict[tuple[int, int, int], tuple[int, int, list[int]]]
@@ -37,9 +37,9 @@ HOURS = fc.Blocks(
 )
 
 
-def _noise(mechanism: fc.Blocks) -> KeyedNoise:
+def _noise(mechanism: fc.Blocks) -> KeyedSource:
     text = mechanism.to_json()
-    return KeyedNoise(b"s" * 32, epoch="e", stream="s", mechanism=text, keys=KEYS)
+    return KeyedSource(b"s" * 32, epoch="e", stream="s", mechanism=text, keys=KEYS)
 
 
 def _local(mechanism: fc.Blocks, calendar: Calendar, counts: Rows) -> Found:

@@ -28,6 +28,7 @@ PAIRS = [
 ]
 
 
+@pytest.mark.no_cover
 @pytest.mark.parametrize(("first", "second"), PAIRS)
 def test_from_the_crossing_on_the_first_never_loses_less(
     first: fc.Mechanism, second: fc.Mechanism
@@ -68,7 +69,8 @@ def test_a_counter_that_reveals_nothing_errs_by_a_sixth_of_its_steps(horizon: in
 
 def test_no_mechanism_promises_less_than_the_bound() -> None:
     mechanism = fc.Gradual(epsilon=0.01, exponent=1.0)
-    assert fc.minimum_error(mechanism, 10**6) <= mechanism.max_error_bound(10**6, 1 / 3)
+    widest = mechanism.error_bound(10**6, 1 / 3 / 10**6)  # no step has more noise than the last
+    assert fc.minimum_error(mechanism, 10**6) <= widest
 
 
 def test_bad_horizons() -> None:

@@ -52,15 +52,6 @@ class TestErrorOfEveryMechanism:
                 closed = spread * math.sqrt(8 * needed)
                 assert mechanism.error_bound(step, beta) <= closed * (1 + 1e-9)
 
-    def test_the_bound_for_all_steps_is_above_that_for_each(self, mechanism: fc.Mechanism) -> None:
-        for horizon in (1, 2, 9, 100):
-            most = mechanism.max_error_bound(horizon, BETA)
-            assert all(mechanism.error_bound(step, BETA) <= most for step in range(1, horizon + 1))
-            assert all(
-                mechanism.error_bound(step, BETA / horizon) <= most * (1 + 1e-9)
-                for step in range(1, horizon + 1)
-            )
-
 
 BLOCKS = fc.Blocks(
     fc.Level(1, 0.25),

@@ -118,7 +118,6 @@ class TestEveryMechanism:
             refuse("step", mechanism.variance, bad)
             refuse("step", mechanism.error_bound, bad, 0.1)
             refuse("horizon", mechanism.mse, bad)
-            refuse("horizon", mechanism.max_error_bound, bad, 0.1)
 
     def test_zero_is_an_age_but_no_position_step_or_horizon(self, mechanism: fc.Mechanism) -> None:
         assert mechanism.loss(0) >= 0
@@ -127,7 +126,6 @@ class TestEveryMechanism:
         refuse("step", mechanism.variance, [0, 1])
         refuse("step", mechanism.error_bound, 0, 0.1)
         refuse("horizon", mechanism.mse, 0)
-        refuse("horizon", mechanism.max_error_bound, 0, 0.1)
         refuse("age", lambda: mechanism.loss([1, 2, 3], position=[1, 2]))
 
     def test_no_ages_have_no_losses(self, mechanism: fc.Mechanism) -> None:
@@ -146,7 +144,6 @@ class TestEveryMechanism:
     def test_bad_beta(self, mechanism: fc.Mechanism) -> None:
         for bad in (0, 1, -0.1, 1.5, math.nan, math.inf, True, "0.1", None, 1e-300):
             refuse("beta", mechanism.error_bound, 1, bad)
-            refuse("beta", mechanism.max_error_bound, 1, bad)
 
 
 def fields(mechanism: fc.Mechanism) -> tuple[dataclasses.Field[Any], ...]:

@@ -418,7 +418,6 @@ def test_error_bounds() -> None:
         beyond = (FIXED.error_bound(1000, beta) + 0.5) / deviation
         assert 2 * special.ndtr(-beyond) <= beta
         assert 2 * special.ndtr(-(beyond - 1 / deviation) / 1.003) > beta
-    assert FIXED.max_error_bound(1000, 0.05) == FIXED.error_bound(1000, 0.05 / 1000)
     widths = half_widths(FIXED, 1, 1000)
     spreads = np.sqrt(np.asarray(FIXED.variance(np.arange(1, 1001))) - 1 / 12)
     assert np.all(2 * special.ndtr(-(widths + 0.5) / spreads) <= 0.05)

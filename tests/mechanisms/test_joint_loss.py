@@ -73,6 +73,7 @@ def random_mechanism(chance: random.Random, now: int) -> fc.Mechanism:
     )
 
 
+@pytest.mark.no_cover
 @pytest.mark.parametrize("seed", range(500))
 def test_agrees_with_a_linear_program(seed: int) -> None:
     chance = random.Random(seed)
@@ -94,6 +95,7 @@ def test_one_contribution_is_the_loss_at_its_position(seed: int) -> None:
     assert mechanism.loss_of(position, now) == mechanism.loss(now - position, position=position)
 
 
+@pytest.mark.no_cover
 def test_very_many_contributions_far_apart() -> None:
     chance = random.Random(1)
     now = (1 << 60) - 1

@@ -74,8 +74,9 @@ def test_the_planned_tick_is_no_part_of_the_law() -> None:
     assert PLANNED == MECHANISM
     assert hash(PLANNED) == hash(MECHANISM)
     assert repr(PLANNED) == repr(MECHANISM)
-    with pytest.raises(ParameterError, match="planned_tick_seconds must be"):
-        fc.Gradual(0.5, planned_tick_seconds=-1)
+    for bad in (-1, 0.5, "1m"):
+        with pytest.raises(ParameterError, match="planned_tick_seconds must be an integer"):
+            fc.Gradual(0.5, planned_tick_seconds=bad)  # type: ignore[arg-type]
 
 
 def test_a_file_that_cannot_be_read(tmp_path: Path) -> None:

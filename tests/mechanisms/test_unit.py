@@ -111,13 +111,6 @@ def test_a_promise_is_scaled_for_a_unit_and_a_plan_for_it_is_not() -> None:
             other.scaled(promise, PERSON)
 
 
-def test_spark_takes_whole_blocks_of_unit_amounts() -> None:
-    blocks = fc.Blocks(fc.Level(1, 0.5))
-    assert ONE_EVENT.refused_by_spark(fc.Gradual(epsilon=0.5)) == "mechanism"
-    assert Unit(amount=2).refused_by_spark(blocks) == "unit"
-    assert DAY.refused_by_spark(blocks) is None
-
-
 @given(
     st.builds(
         lambda events, keys: Unit(of="person", events=events, keys=keys),

@@ -10,7 +10,6 @@ from collections.abc import Iterator
 from dataclasses import dataclass, replace
 from fractions import Fraction
 from itertools import pairwise
-from typing import Any
 
 import numpy as np
 import pytest
@@ -456,7 +455,7 @@ def test_a_day_is_its_own_figure_not_a_difference_of_totals() -> None:
 
 def test_a_window_that_is_not_out_is_empty() -> None:
     view = fc.Blocks(fc.Level(1, 0.5, lag=5)).view(10, 20, as_of=12)
-    assert (view.end, view.views.runs, view.views.noise_of(0), view.value([])) == (10, (), (), 0)
+    assert (view.views.runs, view.views.noise_of(0), view.value([])) == ((), (), 0)
     assert view.half_width(0.05) == view.variance() == 0
     assert view.views.needs() == {}
     assert not view.views.final.any()
@@ -520,30 +519,6 @@ def test_few_ranges_of_figures_are_needed() -> None:
     for run in views.runs:
         for low, high in zip(run.starts, run.ends, strict=True):
             assert any(a <= low and high <= b for a, b in needs[run.level, run.stage])
-
-
-def test_refusals() -> None:
-    blocks = fc.Blocks(fc.Level(1, 0.5), fc.Level(2, 0.5, tied=True))
-    with pytest.raises(ParameterError, match="missing must be blocks of larger levels"):
-        views_of(blocks, 0, 4, 4, calendar=blocks.calendar, missing=frozenset({(0, 2)}))
-
-    class Wide:
-        """One block of the larger level, with as many children as a product can hold."""
-
-        def frontier(self, level: int, steps: np.ndarray) -> np.ndarray:
-            return steps * (level == 0)
-
-        def end(self, level: int, steps: np.ndarray) -> np.ndarray:
-            return steps if level == 0 else np.where(steps > 0, 1 << 31, 0)
-
-        def count(self, level: int, starts: np.ndarray, ends: np.ndarray) -> Any:
-            return ends - starts
-
-        def edges(self, level: int, start: int, end: int) -> np.ndarray:
-            raise NotImplementedError
-
-    with pytest.raises(ParameterError, match=r"calendar must be below 2\*\*31 blocks of level 0"):
-        views_of(blocks, 0, 4, 4, calendar=Wide()).variances()
 
 
 @dataclass

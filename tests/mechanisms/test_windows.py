@@ -78,6 +78,7 @@ def test_noise_in_use_at_both_ends_cancels() -> None:
     assert fc.Linear(epsilon=0.5).window_variance(0, 1) == 0.0, "nothing is shown yet"
 
 
+@pytest.mark.no_cover
 @pytest.mark.parametrize("name", CASES)
 def test_intervals_hold_the_truth_as_often_as_they_say(name: str) -> None:
     """A short version of ``python -m campaigns.windows``. The squares of the noise have a kurtosis

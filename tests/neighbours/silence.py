@@ -1,12 +1,9 @@
 """Noise of zero, handed in at the private step where a store takes its noise source: releases then
 show what was counted.
-
-Meanwhile nothing waits for the disk either: what a crash leaves behind is tested elsewhere.
 """
 
 from __future__ import annotations
 
-import os
 from collections.abc import Iterator
 from contextlib import contextmanager
 from unittest.mock import patch
@@ -14,10 +11,12 @@ from unittest.mock import patch
 import numpy as np
 from numpy.typing import NDArray
 
-from fadecount.streams import Store, Stream, sqlite
+from fadecount.streams import Store, Stream
+from tests.noise.named import NamedAhead
+from tests.unsynced import unsynced
 
 
-class Silence:
+class Silence(NamedAhead):
     """Every noise variable is 0."""
 
     def one(self, law: object, level: int, round_number: int, node: int) -> int:
@@ -39,10 +38,5 @@ def silence() -> Iterator[None]:
         self._context.noise = Silence()
         return opened(self, name)
 
-    pragmas = [each.replace("synchronous = FULL", "synchronous = OFF") for each in sqlite._PRAGMAS]
-    with (
-        patch.object(Store, "open", silent),
-        patch.object(sqlite, "_PRAGMAS", pragmas),
-        patch.object(os, "fsync", lambda _: None),
-    ):
+    with patch.object(Store, "open", silent), unsynced():
         yield

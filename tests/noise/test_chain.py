@@ -20,7 +20,6 @@ from fadecount.noise import (
     Difference,
     DiscreteLaplace,
     KeyedNoise,
-    Named,
     Ratchet,
     SystemNoise,
 )
@@ -183,9 +182,3 @@ class TestRatchet:
         for width, length in ((1, 0), (1, 31), (1, 33), (1, 32 + 8 * 64), (2, 40)):
             with pytest.raises(ValueError):
                 Ratchet(law, width, bytes(length))
-
-    def test_named_noises_come_again(self) -> None:
-        source = KeyedNoise(b"s" * 32, epoch="1", stream="visits", mechanism="{}", keys=["a", "b"])
-        named = Named(source, DiscreteLaplace(3.0), 0, 5, 2)
-        total = named.total(4)
-        assert np.array_equal(total, sum(rows_of(named, 1)[0] for _ in range(4)))

@@ -24,6 +24,7 @@ def further(_position: int, asked: int) -> int:
     return FURTHER[asked]
 
 
+@pytest.mark.no_cover
 @pytest.mark.parametrize("scale", [*SCALES, *LARGE])
 def test_random_words(scale: float) -> None:
     words = np.random.default_rng(8).integers(0, 1 << 64, WORDS, dtype=np.uint64)
@@ -32,6 +33,7 @@ def test_random_words(scale: float) -> None:
         assert draw == exact_draw(scale, word, FURTHER), hex(word)
 
 
+@pytest.mark.no_cover
 @pytest.mark.parametrize("scale", [*SCALES, *LARGE])
 def test_adversarial_words(scale: float) -> None:
     """The smallest and largest words, and those beside which the draw changes."""

@@ -22,12 +22,14 @@ DEVIATIONS = [256.0, 300.0, 777.7, 4096.0, 1e5, 1.7e7, 2.0**28 * 1.3, 2.0**30, 1
 DRAWS = 40_000
 
 
+@pytest.mark.no_cover
 @pytest.mark.parametrize("scale", DEVIATIONS)
 def test_random_words(scale: float, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(gaussian, "_CHUNK", 150)
     assert differing(RoundedGaussian(scale), 400, seed=8) == 0
 
 
+@pytest.mark.no_cover
 @pytest.mark.parametrize("scale", DEVIATIONS)
 def test_words_beside_boundaries(scale: float) -> None:
     """The first and last words, and those beside which the cell changes: once they are whole, and
@@ -154,6 +156,7 @@ def test_the_decimal_settings_of_the_caller_do_not_matter() -> None:
         assert law.fill(room, Script(words)).tolist() == calm
 
 
+@pytest.mark.no_cover
 def test_every_boundary_against_mpmath() -> None:
     """A 64th of the distance from which on a word is taken to be beside none."""
     for scale in (256.0, 300.0, 511.9, 2.0**39 * 1.1):

@@ -27,6 +27,7 @@ from fadecount.errors import ParameterError
 from fadecount.noise import DiscreteLaplace, KeyedNoise, Law
 from tests.false_alarm import EACH, explained
 from tests.noise.discrete import chance_of
+from tests.noise.named import KeyedSource
 from tests.noise.test_distribution import DRAWS, LARGE, SCALES, TINY
 
 SECRET = bytes(range(32))
@@ -40,8 +41,8 @@ def _noise(
     epoch: str = "e",
     stream: str = "s",
     mechanism: str = "m",
-) -> KeyedNoise:
-    return KeyedNoise(secret, epoch=epoch, stream=stream, mechanism=mechanism, keys=keys)
+) -> KeyedSource:
+    return KeyedSource(secret, epoch=epoch, stream=stream, mechanism=mechanism, keys=keys)
 
 
 def _column(
@@ -176,7 +177,7 @@ def test_a_variable_does_not_depend_on_other_keys_their_order_or_the_size_of_the
     law = DiscreteLaplace(1e5)
     whole = _noise(names).many(law, 2, range(3), range(1, 200), len(names))
     some = [640, 3, 77]
-    part = _noise([names[at] for at in some]).many(law, 2, range(3), range(1, 200), 3)
+    part = _noise().of([names[at] for at in some]).many(law, 2, range(3), range(1, 200), 3)
     assert np.array_equal(part, whole[:, :, some])
     for at in some:
         one = _noise([names[at]]).many(law, 2, range(1, 2), range(150, 151), 1)

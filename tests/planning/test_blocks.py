@@ -162,7 +162,6 @@ def test_prices_of_any_kind_bound_the_error_from_below() -> None:
     graph = Graph(block_request.lengths, regions.lags, 525_600)
     search = Search(graph, regions.counts, np.array(regions.caps) / 1e6)
     best = search.run()
-    assert search.proved
     assert 0.999 * best.error < search.bound <= best.error * (1 + 1e-9)
     assert best.error == min(each.error for each in search.known.values())
 
@@ -320,7 +319,7 @@ def test_a_stream_has_every_length_of_a_plan_with_a_tick() -> None:
         == default_request(525_600, 60).lengths
     )
     assert 16 in default_request(525_600, 60, {16: 1.0}).lengths
-    for tick in (7, 7.5, 16 * 3600, 604_800):
+    for tick in (7, 16 * 3600, 604_800):
         each = calendar_lengths(tick, 10**6)
         assert (each == [1]) is bool(86_400 % tick)
     for tick in (1, 60, 90, 3600, 43_200, 86_400, 432_000):

@@ -21,7 +21,6 @@ HOSTILE_BODIES: tuple[bytes, ...] = (
     f'{{"events": [["{CANARY}"]]}}'.encode(),
     f'{{"events": [{{"key": "{CANARY}", "count": 1, "{CANARY}": 2}}]}}'.encode(),
     f'{{"events": [{{"key": "{CANARY}"}}], "events": []}}'.encode(),
-    f'{{"events": [{{"key": "a"}}], "\\u0065vents": [{{"key": "{CANARY}"}}]}}'.encode(),
     _count("NaN"),
     _count("Infinity"),
     _count("-Infinity"),

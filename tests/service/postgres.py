@@ -12,6 +12,8 @@ import tempfile
 from pathlib import Path
 from typing import Any, Self
 
+from tests.unsynced import let_server_not_sync
+
 NOWHERE = "-h ''"
 
 
@@ -27,6 +29,7 @@ class PostgresServer:
     def __enter__(self) -> Self:
         self._server: Any = self._package.get_server(self._folder / "data", cleanup_mode="stop")
         self.url: str = self._server.get_uri()
+        let_server_not_sync(self.url)
         return self
 
     def __exit__(self, *_: object) -> None:

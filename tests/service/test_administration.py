@@ -139,31 +139,6 @@ def test_what_cannot_be_recorded_is_refused(
     assert harness.request("GET", "/v1/streams/doors", token=harness.admin).status == 200
 
 
-def test_retention_may_be_set_at_the_creation(
-    harness: Harness, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setattr(writer, "UPKEEP_SECONDS", 0.1)
-    with harness.client() as client:
-        assert client.create("brief", tick="1m", mechanism=EXACT, retain="5m")
-        assert not client.create("brief", tick="1m", mechanism=EXACT, retain="5m")
-    assert (
-        harness.request("GET", "/v1/streams/brief", token=harness.admin).json()["retain_seconds"]
-        == 300
-    )
-    first = harness.stream("brief").status.first_tick
-    assert first is not None
-    harness.close_tick(20, name="brief")
-    wait_for(lambda: harness.stream("brief").status.shown_from == first + 15)
-    new = {
-        "name": "other",
-        "tick": "1m",
-        "mechanism": {"kind": "gradual", "epsilon": 1.0, "exponent": 1.0, "delay": 0},
-    }
-    for bad in ("30s", "soon", "-5m", "99999999y"):
-        refused = harness.post("/v1/streams", {**new, "retain": bad})
-        assert (refused.status, refused.json()["code"]) == (400, "bad_retention")
-
-
 def test_a_refused_stream_goes_on_once_its_history_is_accepted(
     tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:

@@ -31,9 +31,8 @@ ODD_QUERIES = (
     "since=9999999-01-01T00:00:00Z",
     "since=0001-01-01T00:00:00Z",
     "until=9999-12-31T23:59:59Z",
-    "cursor=1",
-    "cursor=1.1.1",
-    "cursor=9999999999999999999.0",
+    "cursor=1.1",
+    "cursor=9999999999999999999",
     "a=" + "x" * 3000,
     "&".join(f"a{at}=1" for at in range(40)),
     f"since={CANARY}",
@@ -88,7 +87,6 @@ ODD_STREAMS: tuple[dict[str, object], ...] = (
     {"mechanism": {"kind": "gradual"}},
     {"mechanism": {**GRADUAL, "epsilon": -1}},
     {"mechanism": {**GRADUAL, "epsilon": True}},
-    {"mechanism": {**GRADUAL, "epsilon": 1, "delay": 10**7}},
     {"other": 1},
     {"mechanism": {"kind": "designed", "budgets": [[[1]]]}},
     {"mechanism": {"kind": ["gradual"]}},
@@ -202,8 +200,8 @@ def test_what_two_programs_could_read_differently_is_refused(harness: Harness) -
     assert status_of(harness, "GET /v1/streams HTTP/1.1", good) == 200
     assert status_of(harness, "GET /v1/streams%2Fdoors HTTP/1.1", good) == 404
     here = f"127.0.0.1:{harness.port}"
-    assert status_of(harness, f"GET http://{here}/v1/streams HTTP/1.1", good) == 200
     for other in (
+        here,
         "evil.example",
         "127.0.0.1",
         f"evil@{here}",

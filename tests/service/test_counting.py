@@ -15,7 +15,7 @@ from fadecount.service.client import ServiceError
 from tests.service.faulty import LossyProxy
 from tests.service.harness import EXACT, START, Harness, StillClock, wait_for
 
-CLIENTS, RETRIES = 32, 100
+CLIENTS, RETRIES = 32, 30
 
 
 def total(harness: Harness, key: str = "a") -> int:
@@ -294,7 +294,6 @@ def test_the_client_says_what_the_service_said(harness: Harness) -> None:
     with pytest.raises(fc.errors.ParameterError):
         fc.Client("ftp://example")
     with harness.client() as client:
-        assert client.loss("doors", "1h") == 2**14 * 6
         assert client.stream("doors").keys == ("a", "b")
 
 

@@ -13,8 +13,11 @@ import numpy as np
 import pytest
 
 import fadecount as fc
+from fadecount.service import embedding
 from fadecount.streams import Reader
-from fadecount.streams.slots import Figures
+from fadecount.streams.export import published_tables
+from fadecount.streams.published import Published
+from fadecount.streams.slots import Figures, Table
 from tests.browser.conftest import NOON, past
 from tests.service.harness import Harness, StillClock
 
@@ -39,6 +42,7 @@ def shown(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Harness]:
     hours = np.tile(PER_DAY // 24, (40 * 24 + 12, 1))
     past(harness, "example.org_visits", DAYS, hours, keys=("/", "/a & b", "/c", "/d"))
     past(harness, "new", DAYS, hours[:0, :1])
+    past(harness, "totals", fc.Gradual(epsilon=0.5), hours[:100, :2], keys=("a", "b"))
     past(harness, "east", DAYS, hours[: 3 * 24, :1], zone="Asia/Dhaka")
     with harness:
         yield harness
@@ -126,6 +130,28 @@ def test_the_data_package_describes_its_files(shown: Harness) -> None:
     assert [int(row["value"]) for row in rows] == each.values.ravel().tolist()
     said = shown.request("GET", f"{STREAM}/{promise['path']}").json()
     assert said["unit"] == "one event" and said["curve"][-1]["loss"] == pytest.approx(4.1)
+
+
+@pytest.mark.parametrize("stream", ["example.org_visits", "totals", "east"])
+def test_a_data_package_reads_no_more_than_its_newest_rows(
+    shown: Harness, stream: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    path, asked = f"/v1/streams/{stream}/figures.csv", []
+    service = shown.service
+    whole = shown.request("GET", path).body.splitlines()[1:]
+
+    def noted(published: Published, *, since: int) -> Iterator[Table]:
+        for table in published_tables(published, since=since):
+            asked.append(len(table["start"]))
+            yield table
+
+    monkeypatch.setattr(embedding, "published_tables", noted)
+    monkeypatch.setattr(embedding, "MOST_ROWS", 8)
+    service._loop.call_soon_threadsafe(service.pool.changed, [stream])
+    found = shown.request("GET", path).body.splitlines()[1:]
+    keys = len(shown.stream(stream).keys)
+    assert found == whole[-8:] and sum(asked) <= 8 + 4 * keys
+    service._loop.call_soon_threadsafe(service.pool.changed, [stream])
 
 
 @pytest.mark.parametrize("name", ["badge.svg", "badge.json", "chart.svg", "top", "figures.csv"])

@@ -1,4 +1,4 @@
-"""Figures over HTTP: pages, CSV, ranges, vintages, tags and caching; totals and slots that are not
+"""Figures over HTTP: pages, ranges, vintages, tags and caching; totals and slots that are not
 over; and the losses that go with them."""
 
 from __future__ import annotations
@@ -142,7 +142,8 @@ def paged(harness: Harness, path: str, limit: int) -> list[dict[str, Any]]:
     cursor = ""
     while cursor is not None:
         page = asked(harness, f"{path}&cursor={cursor}" if cursor else path)
-        assert len(page["figures"]) <= limit
+        slots = {(row["start"], row["end"]) for row in page["figures"]}
+        assert len(page["figures"]) <= limit or len(slots) == 1
         rows += page["figures"]
         cursor = page["next"]
     return rows
@@ -180,17 +181,6 @@ def test_pages_of_wide_streams_are_short_and_go_on(
     page = asked(hours, f"{PATH}?per=10m&key=a&limit=999")
     assert len(page["figures"]) == 3 and page["next"] is not None
     assert paged(hours, f"{PATH}?per=10m&key=a&limit=999", 3) == whole
-
-
-def test_links_of_csv_lead_through_all_pages(filled: Harness) -> None:
-    link, values = "?per=total&key=a&limit=2", []
-    while link:
-        reply = filled.request("GET", f"{PATH}{link}", accept="text/csv")
-        values += [int(row["value"]) for row in csv.DictReader(io.StringIO(reply.body.decode()))]
-        found = reply.headers.get("link", "")
-        assert found.endswith('>; rel="next"') or not found
-        link = found.split(">")[0].lstrip("<")
-    assert values == totals(1)
 
 
 # Ranges, keys, vintages
@@ -271,8 +261,6 @@ def test_all_keys_together(hours: Harness, stream: str, route: str) -> None:
         assert row["high"] - row["low"] <= one["high"] - one["low"] + other["high"] - other["low"]
         same = ("start", "end", "status", "partial", "published")
         assert [row[name] for name in same] == [one[name] for name in same]
-    reply = hours.request("GET", f"/v1/streams/{stream}/{route}&together=true", accept="text/csv")
-    assert {row["key"] for row in csv.DictReader(io.StringIO(reply.body.decode()))} == {""}
 
 
 @pytest.mark.parametrize("stream", ["doors", "vienna", "blocks"])
@@ -304,21 +292,6 @@ def test_the_same_as_the_reader_gives(hours: Harness) -> None:
         assert [row["status"] for row in rows] == np.repeat(found.shown_status, 2).tolist()
 
 
-# CSV, tags, caching
-# ------------------------------------------------------------------------------------------------
-def test_as_csv(hours: Harness) -> None:
-    reply = hours.request("GET", f"{PATH}?per=1d", accept="text/csv")
-    rows = list(csv.DictReader(io.StringIO(reply.body.decode())))
-    assert reply.headers["content-type"].startswith("text/csv")
-    assert [(row["key"], row["partial"]) for row in rows] == [("a", "true"), ("b", "true")] * 2
-    assert list(rows[0]) == list(COLUMNS) and rows[0]["stream"] == "doors"
-    both = hours.request("GET", PATH, accept="application/json, text/csv")
-    assert both.headers["content-type"] == "application/json"
-    for route in ("total", "so-far"):
-        reply = hours.request("GET", f"/v1/streams/doors/{route}", accept="text/csv")
-        assert reply.body.count(b"\n") == 3 and reply.body.startswith(b"stream,start,end,key,")
-
-
 @pytest.mark.parametrize(
     "given",
     [
@@ -337,16 +310,25 @@ def test_the_command_line_writes_the_same_tables(
 ) -> None:
     for query in ({}, {"per": "total"}, {"per": "1h"}, {"per": "1d"}):
         asked = urllib.parse.urlencode({**query, **given})
-        path = f"/v1/streams/{stream}/figures?{asked}"
-        reply = hours.request("GET", path, accept="text/csv")
+        rows = rows_of(hours, f"/v1/streams/{stream}/figures?{asked}")
         words = ["streams", "export", stream, "--state", str(hours.storage.folder)]
         words += [word for name, value in given.items() for word in (f"--{name}", value)]
         words += ["--per", query["per"]] if query else []
         assert main(words) == 0
-        assert capsys.readouterr().out == reply.body.decode()
-        assert reply.body.count(b"\n") > 1 or given
+        written = list(csv.DictReader(io.StringIO(capsys.readouterr().out)))
+        told = [
+            {
+                name: str(each).replace("True", "true").replace("False", "false")
+                for name, each in row.items()
+            }
+            for row in rows
+        ]
+        assert written == [{"stream": stream, **row} for row in told]
+        assert rows or given
 
 
+# Tags, caching
+# ------------------------------------------------------------------------------------------------
 def test_answers_have_a_tag_until_the_next_publication(filled: Harness) -> None:
     for path in (TOTALS, f"{PATH}?per=1h", "/v1/streams/doors/total", "/v1/streams/doors/so-far"):
         for method in ("GET", "HEAD"):
@@ -416,7 +398,7 @@ def test_a_length_that_blocks_cannot_give_is_refused_with_those_that_they_can(
 
 
 def test_a_cursor_that_nobody_gave_is_harmless(hours: Harness) -> None:
-    for cursor in ("0.0", "-999999999999999999.0", "999999999999999999.999999999", "28333333.9"):
+    for cursor in ("0", "-999999999999999", "999999999999999", "28333333"):
         for per in ("total", "1h"):
             assert asked(hours, f"{PATH}?per={per}&cursor={cursor}")["per"] == per
 

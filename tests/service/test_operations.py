@@ -152,13 +152,12 @@ def test_hosts() -> None:
 
 def test_logs_are_configured_anew(capsys: pytest.CaptureFixture[str]) -> None:
     import logging
-    import sys
 
     before = logging.getLogger().handlers[:], logging.getLogger().level
     try:
-        configure_logs(sys.stdout)
+        configure_logs()
         logging.getLogger("fadecount.service").warning("words")
-        assert capsys.readouterr().out.rstrip().endswith("WARNING words")
+        assert capsys.readouterr().err.rstrip().endswith("WARNING words")
     finally:
         logging.getLogger().handlers[:] = before[0]
         logging.getLogger().setLevel(before[1])

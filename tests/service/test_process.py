@@ -73,7 +73,7 @@ def test_sigterm_ends_it_quickly_and_loses_nothing(tmp_path: Path) -> None:
 def test_connections_do_not_take_the_files_that_the_store_needs(tmp_path: Path, most: int) -> None:
     """With as many connections as it allows, and then some, the service goes on; it allows no more
     than there are files for."""
-    service = ServeProcess(tmp_path, "--max-connections", "400")
+    service = ServeProcess(tmp_path)
     service.files = (200, most)
     with service, ExitStack() as held:
         with fc.Client(service.url, service.admin) as client:

@@ -22,8 +22,6 @@ FULL = {
     "port": ("1", 1),
     "allow-host": ("a.example, b.example", ("a.example", "b.example")),
     "public": ("true", True),
-    "max-body": ("2", 2),
-    "max-connections": ("3", 3),
     "website": ("example.org,example.net", ("example.org", "example.net")),
     "pages": ("/a, /b", ("/a", "/b")),
     "website-hosts": ("staging.test", ("staging.test",)),
@@ -75,12 +73,12 @@ def test_every_option_can_stand_in_both_places(monkeypatch: pytest.MonkeyPatch) 
 
 
 def test_the_command_line_comes_before_the_environment(monkeypatch: pytest.MonkeyPatch) -> None:
-    for name, text in (("PORT", "2"), ("MAX_BODY", "2"), ("PUBLIC", "true")):
+    for name, text in (("PORT", "2"), ("HOST", "::1"), ("PUBLIC", "true")):
         monkeypatch.setenv(f"FADECOUNT_{name}", text)
     monkeypatch.setenv("FADECOUNT_WEBSITE", "example.org")
     given = chosen("--port", "3", "--public", "false", "--website", "a.org, b.org")
     assert given["website"] == ("a.org", "b.org")
-    assert (given["port"], given["max-body"], given["public"]) == (3, 2, False)
+    assert (given["port"], given["host"], given["public"]) == (3, "::1", False)
     monkeypatch.setenv("FADECOUNT_PUBLIC", "false")
     assert chosen("--public")["public"]
 
@@ -89,8 +87,6 @@ def test_the_command_line_comes_before_the_environment(monkeypatch: pytest.Monke
     ("name", "text", "said"),
     [
         ("FADECOUNT_PORT", "http", "--port: must be at least 0, got 'http'"),
-        ("FADECOUNT_MAX_BODY", "0", "--max-body: must be at least 1, got '0'"),
-        ("FADECOUNT_MAX_CONNECTIONS", "-1", "--max-connections: must be at least 1, got '-1'"),
         ("FADECOUNT_PUBLIC", "1", "--public: must be true or false, got '1'"),
     ],
 )

@@ -53,15 +53,14 @@ def asking(port: int, token: str, path: str, *lines: str) -> socket.socket:
 PAGE = "/v1/streams/doors/figures?per=total&limit=10000"
 
 
-@pytest.mark.parametrize("accept", ["text/csv", "application/json"])
-def test_what_nobody_reads_is_given_up(wide: Harness, accept: str) -> None:
+def test_what_nobody_reads_is_given_up(wide: Harness) -> None:
     seen = [0]
 
     def gone() -> bool:
         seen.extend(each.transport.get_write_buffer_size() for each in wide.connections)
         return max(seen) > 0 and not wide.connections
 
-    with asking(wide.port, wide.admin, PAGE, f"Accept: {accept}"):
+    with asking(wide.port, wide.admin, PAGE):
         wait_for(gone)
     # and the frame of a chunk; the rest waits, once for all readers
     assert max(seen) <= 2 * PIECE_BYTES + 16
@@ -69,11 +68,11 @@ def test_what_nobody_reads_is_given_up(wide: Harness, accept: str) -> None:
 
 def test_small_answers_that_nobody_reads_do_not_add_up(tmp_path: Path) -> None:
     """The next one is sent when the client has read most of those before."""
-    path, seen = "/v1/streams/doors/figures?per=total&limit=40", [0]
+    path, seen = f"/v1/streams/doors/figures?per=total&key={KEYS[0]}", [0]
     with Harness(tmp_path) as harness:
         harness._listening.setsockopt(socket.SOL_SOCKET, socket.SO_SNDBUF, 8192)
         harness.create(keys=KEYS)
-        harness.close_tick()
+        harness.close_tick(40)
         head = f"Host: localhost\r\nAuthorization: Bearer {harness.admin}\r\n\r\n"
         with asking(harness.port, harness.admin, path) as connection:
             wait_for(lambda: any(hasattr(each, "_request") for each in harness.connections))
@@ -117,7 +116,7 @@ def test_large_answers_that_nobody_reads_are_bounded_all_together(
 
 
 def test_a_page_that_is_read_slowly_is_read_to_its_end(wide: Harness) -> None:
-    with asking(wide.port, wide.admin, PAGE, "Accept: text/csv", "Connection: close") as connection:
+    with asking(wide.port, wide.admin, PAGE, "Connection: close") as connection:
         begun, answer = time.monotonic(), b""
         while piece := connection.recv(20_000):
             answer += piece
@@ -125,25 +124,19 @@ def test_a_page_that_is_read_slowly_is_read_to_its_end(wide: Harness) -> None:
         assert time.monotonic() - begun > 1.0
     head, _, body = answer.partition(b"\r\n\r\n")
     assert len(body) > 1_000_000 and b"content-length: %d\r\n" % len(body) in head + b"\r\n"
-    assert body.count(b"\n") == 10_000 + 1
+    assert body.count(b'"value":') == 10_000
 
 
 def test_clients_that_vanish_are_noticed_by_the_system() -> None:
     listening = _listen("127.0.0.1", 0)
     listening.listen()
-    with listening, socket.create_connection(listening.getsockname()) as client:
+    with listening, socket.create_connection(listening.getsockname()):
         accepted, _ = listening.accept()
         with accepted:
-            assert client.getsockopt(socket.SOL_SOCKET, socket.SO_KEEPALIVE) == 0
-            assert accepted.getsockopt(socket.SOL_SOCKET, socket.SO_KEEPALIVE) == 1
             if hasattr(socket, "TCP_USER_TIMEOUT"):
                 assert (
                     accepted.getsockopt(socket.IPPROTO_TCP, socket.TCP_USER_TIMEOUT)
                     == 1000 * SILENT_SECONDS
-                )
-                assert (
-                    accepted.getsockopt(socket.IPPROTO_TCP, socket.TCP_KEEPIDLE)
-                    == SILENT_SECONDS // 2
                 )
 
 

@@ -179,6 +179,7 @@ def test_addresses_come_from_trusted_proxies_only(site: Harness) -> None:
     assert untrusting.visitor_address("192.0.2.9", "198.51.100.1") == "192.0.2.9"
     trusting = Websites(domains=(SITE,), proxies=networks(["10.0.0.0/8", "::1"]))
     assert trusting.visitor_address("10.1.1.1", "a, 192.0.2.1, 10.2.2.2") == "192.0.2.1"
+    assert trusting.visitor_address("::ffff:10.1.1.1", "192.0.2.1") == "192.0.2.1"
     assert trusting.visitor_address("10.1.1.1", "10.2.2.2") == "10.2.2.2"
     assert trusting.visitor_address("10.1.1.1", "") == "10.1.1.1"
 

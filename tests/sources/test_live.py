@@ -6,15 +6,15 @@ from __future__ import annotations
 import io
 import os
 import threading
-import time
 from collections.abc import Iterable, Iterator
 from pathlib import Path
 from typing import Any
 
 import pytest
 
-from fadecount.errors import InputError, ParameterError
-from fadecount.sources import GrowingFile, LiveReading, Reason, SourceOptions
+from fadecount.errors import InputError
+from fadecount.sources import Reason, SourceOptions
+from fadecount.sources.live import GrowingFile, LiveReading
 
 NOON = 1_700_000_000 // 60 * 60
 FIRST = NOON // 60
@@ -180,12 +180,6 @@ def test_an_empty_pipe_has_no_events(kind: str) -> None:
     assert totals(reading_of([], options(format=kind))) == {}
 
 
-@pytest.mark.parametrize("kind", ["parquet", None])
-def test_the_format_of_a_pipe_is_said_not_guessed(kind: str | None) -> None:
-    with pytest.raises(ParameterError, match="format must be csv, jsonl or log for a pipe"):
-        LiveReading(io.BytesIO(), options(format=kind), clock=time.time, open_tick=FIRST)
-
-
 def read_some(
     path: Path, chosen: SourceOptions, position: int, rows: int, **more: Any
 ) -> tuple[dict[tuple[int, int | str], int], int]:
@@ -247,14 +241,12 @@ def test_a_source_that_fails_in_any_way_is_reported(error: Exception) -> None:
     assert "kanarie7" not in str(caught.value)
 
 
-def test_late_rows_may_be_dropped_and_ids_are_refused() -> None:
+def test_late_rows_may_be_dropped() -> None:
     lines = [at(NOON + 1, NOON), at(NOON + 61, NOON + 59), at(NOON + 61, NOON + 61)]
     reading = reading_of(lines, options(time="t", late="drop"), open_tick=FIRST)
     assert totals(reading) == {(FIRST, 0): 1, (FIRST + 1, 0): 1}
     assert dict(reading.report.skipped) == {Reason.LATE: 1}
     assert "all in all 1 row (33.3 % of those in the range)" in reading.report.consequences()[0]
-    with pytest.raises(ParameterError, match="unique must be left out for a live source"):
-        reading_of([], options(time="t", unique="id"))
 
 
 def test_amounts_of_a_live_source_are_cut() -> None:

@@ -26,7 +26,7 @@ UNITS: list[dict[str, Any]] = [
     {"per_person": 2, "key": "key", "keys": tuple("01234")},
     {"per_person": 2, "key": "key", "keys": tuple("01234"), "keys_per_person": 2},
     {"per_person": 2, "key": "key", "keys": ("1", "9"), "other": "9", "keys_per_person": 3},
-    {"key": "key", "keys": "discover"},
+    {"key": "key", "discover": True},
     {"key": "key", "keys": ("1", "2"), "discover": True, "keys_per_person": 3},
     {"key": "key", "keys": ("1", "2"), "other": "2", "discover": True, "keys_per_person": 3},
     {"per_person": 2, "key": "key", "keys": ("1",), "discover": True, "keys_per_person": 2},

@@ -13,8 +13,7 @@ import pytest
 
 from fadecount.errors import InputError
 from fadecount.sources import Reason, SourceOptions, read
-from fadecount.sources.rows import log_row
-from fadecount.sources.visits import AGENTS, page_of, visitor_of
+from fadecount.sources.visits import AGENTS, log_row, page_of, visitor_of
 from tests.sources.test_files import rows_of
 
 FIREFOX = "Mozilla/5.0 (X11; Linux x86_64; rv:130.0) Gecko/20100101 Firefox/130.0"

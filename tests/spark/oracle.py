@@ -15,11 +15,11 @@ import pandas as pd
 
 import fadecount as fc
 from fadecount.counters.figures import FigureMaker
-from fadecount.noise import KeyedNoise
 from fadecount.sources import SourceOptions
 from fadecount.streams.calendar import BlockCalendar
 from fadecount.streams.description import Description
 from fadecount.streams.ticks import Ticks
+from tests.noise.named import KeyedSource
 
 SECRET = "".join(f"{number:02x}" for number in range(32))
 START = 1_767_225_600  # 2026-01-01
@@ -76,7 +76,7 @@ def expected_frame(
     levels = Description(name="s", mechanism=mechanism, ticks=ticks).levels
     first = ticks.at(identity["start"])
     calendar = BlockCalendar.new(mechanism, ticks, first).reaching(steps)
-    noise = KeyedNoise(
+    noise = KeyedSource(
         SECRET.encode(),
         epoch=commit["epoch"],
         stream=identity["name"],
@@ -118,23 +118,14 @@ def expected_frame(
 
 def rows_of(figures: Any) -> dict[Place, Row]:
     """The rows of a DataFrame of figures; every place must be there once only."""
-    return _rows(frame_of(figures))
+    return _rows(table_of(figures).to_pandas())
 
 
-def frame_of(figures: Any) -> pd.DataFrame:
-    """A DataFrame of figures as a data frame, with times in seconds."""
-    return figures.selectExpr(
-        "per",
-        "unix_seconds(start) as start",
-        "stage",
-        "key",
-        "unix_seconds(end) as end",
-        "status",
-        "value",
-        "low",
-        "high",
-        "unix_seconds(published) as published",
-    ).toPandas()
+def table_of(figures: Any) -> Any:
+    """A DataFrame of figures as an Arrow table, with times in seconds."""
+    names = {"start", "end", "published"}
+    columns = (f"unix_seconds({name}) as {name}" if name in names else name for name in COLUMNS)
+    return figures.selectExpr(*columns).toArrow()
 
 
 def _rows(found: pd.DataFrame) -> dict[Place, Row]:

@@ -11,6 +11,7 @@ from pathlib import Path
 import pytest
 
 from tests.streams.backends import Backend, PostgresBackend, SQLiteBackend
+from tests.unsynced import let_server_not_sync
 
 _numbers = itertools.count()
 
@@ -27,6 +28,7 @@ def postgres_url() -> Iterator[str]:
         prefix="fadecount-postgres-"
     )  # the server may run as another user, whom pytest's folders shut out
     server = server_package.get_server(Path(folder) / "data", cleanup_mode="stop")
+    let_server_not_sync(server.get_uri())
     yield server.get_uri()
     server.cleanup()
     shutil.rmtree(folder, ignore_errors=True)

@@ -246,7 +246,7 @@ def test_of_two_stores_that_are_made_at_one_place_at_once_at_most_one_goes_on(
 
 
 def test_files_of_other_stores_are_not_kept_open(tmp_path: Path) -> None:
-    for number in range(40):
+    for number in range(15):
         with store_in(tmp_path, f"s{number}") as store:
             publish(store)
     open_files = Path("/proc/self/fd")

@@ -85,10 +85,11 @@ class _Handler(BaseHTTPRequestHandler):
     def _plan(self, query: str) -> None:
         try:
             with self.server.planning:
-                status, body = 200, answer_to(query)
+                body = json.dumps(answer_to(query))
+            self._answer(200, "application/json", body.encode())
         except (FadecountError, ValueError) as error:
-            status, body = 400, {"detail": str(error)}
-        self._answer(status, "application/json", json.dumps(body).encode())
+            refusal = json.dumps({"detail": str(error)})
+            self._answer(400, "application/json", refusal.encode())
 
     def _answer(self, status: int, media_type: str, body: bytes) -> None:
         self.send_response(status)
@@ -111,55 +112,38 @@ def _pages() -> dict[str, Path]:
     return {file.name: file for file in every if file.suffix in _TYPES}
 
 
-def answer_to(query: str) -> dict[str, Any]:
-    """Return the plan for a query of the page: the options, the plan file of the chosen one, and in
-    words and as a curve what stands in it.
-
-    ``option`` is the option that is shown (the last, if there are fewer). The rest are options of
-    ``fadecount plan``.
-    """
+def answer_to(query: str) -> list[dict[str, Any]]:
+    """Return the options of the plan for a query of the page: each with its plan file, and in words
+    and as a curve what stands in it. What is asked are options of ``fadecount plan``."""
     given = {name: values[-1] for name, values in parse_qs(query).items()}
-    number = int(given.pop("option", "1"))
-    made = _planned(tuple(sorted(given.items())))
-    number = min(number, len(made.options))
-    chosen = made.options[number - 1]
-    return {
-        "option": number,
-        "options": [
-            {
-                "name": each.name,
-                "reason": each.reason,
-                "total": width_rows(made, each)[-1][1],
-                "final_loss": shown_loss(each.final_loss),
-            }
-            for each in made.options
-        ],
-        "published": published_rows(made, chosen),
-        "widths": width_rows(made, chosen),
-        "losses": _losses(made, chosen),
-        "file": plan_json(made, chosen),
-    }
-
-
-@lru_cache(maxsize=64)
-def _planned(query: tuple[tuple[str, str], ...]) -> Plan:
-    given = dict(query)
     tick = parse_duration(given.get("tick", "1m"), name="tick")
     limits = [pair.partition(":") for pair in given.get("losses", "").split(",") if pair]
     events, slot = per_person(given.get("person", "1/tick"), name="person")
-    return plan(
+    made = plan(
         {age: float(loss) for age, _, loss in limits} or None,
         tick=tick,
         horizon=given.get("horizon"),
         unit=Unit(of="person", events=events, per=slot) if "person" in given else ONE_EVENT,
         delta=float(given["delta"]) if "delta" in given else None,
     )
+    return [
+        {
+            "name": option.name,
+            "reason": option.reason,
+            "final_loss": shown_loss(option.final_loss),
+            "published": published_rows(made, option),
+            "widths": width_rows(made, option),
+            "losses": _losses(made, option),
+            "file": plan_json(made, option),
+        }
+        for option in made.options
+    ]
 
 
-def _losses(made: Plan, chosen: Option) -> list[tuple[float, float]]:
-    """The curve of the chosen option, ages in seconds and losses: from one tick to the horizon,
+def _losses(made: Plan, option: Option) -> list[tuple[float, float]]:
+    """The curve of an option, ages in seconds and losses: from one tick to the horizon,
     evenly on a logarithmic axis, and at every limit."""
-    request, mechanism = made.request, chosen.mechanism
+    request, mechanism = made.request, option.mechanism
     grid = np.rint(np.geomspace(1, request.horizon, _AGES)).astype(np.int64).tolist()
     ages, tick = sorted({*grid, *dict(request.targets)}), request.tick_seconds or 1
     return [(age * tick, request.unit.loss(mechanism, age).epsilon) for age in ages]

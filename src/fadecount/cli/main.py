@@ -125,7 +125,7 @@ def _named_option(message: str, parser: argparse.ArgumentParser) -> str:
         wanted = (f"--{name.replace('_', '-')}", _OPTIONS.get(name))
         return next((each for each in wanted if each in parser._option_string_actions), None)
 
-    what, semicolon, remedy = message.rpartition("; ")
+    what, semicolon, remedy = message.rpartition("; ") if "; " in message else (message, "", "")
     begin = re.match(r"[a-z_]+(?= must )", what)
     if begin is not None:
         what = (option(begin[0]) or begin[0]) + what[begin.end() :]

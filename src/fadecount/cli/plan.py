@@ -57,7 +57,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         ("--horizon", "TIME", "how long to plan for (default: the oldest age with a loss)", str),
         ("--loss", "AGE=LOSS", "largest loss up to an age; repeat it", list),
         ("--mean-error", "E", "largest root of the mean squared error", float),
-        ("--delay", "TIME", "outputs may lag by this much: offer options that do", "0"),
+        ("--delay", "TIME", "outputs lag by this much (default: %(default)s)", "0"),
         ("--per-person", "N/TIME", person, str),
         ("--keys-per-person", "K", "up to N events under each of up to K keys", 1),
         ("--max-amount", "N", "largest amount of an event; more is cut to it", 1),
@@ -81,7 +81,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 
 def run(arguments: argparse.Namespace) -> int:
-    from fadecount import plan
+    from fadecount import Blocks, plan
     from fadecount.planning import plan_json, save_plan
 
     if arguments.open:
@@ -98,8 +98,8 @@ def run(arguments: argparse.Namespace) -> int:
     print("\n".join([plan_table(made, chosen), *caps]))
     if arguments.save:
         print(f"plan saved as {arguments.save}")
-        if (refused := made.request.unit.refused_by_spark(chosen.mechanism)) is not None:
-            print(f"not for Spark: {NOT_ON_SPARK[refused]}; run and serve take it")
+        if not isinstance(chosen.mechanism, Blocks) or made.request.unit.amount != 1:
+            print("not for Spark, which counts events in blocks; run and serve take it")
     return 0
 
 
@@ -205,10 +205,6 @@ def steps_or_duration(text: str) -> int | str:
 
 
 WIDTH = 80
-NOT_ON_SPARK = {
-    "mechanism": "it publishes figures of blocks, not running totals",
-    "unit": "it counts events, not amounts",
-}
 
 
 def plan_table(made: Plan, chosen: Option) -> str:

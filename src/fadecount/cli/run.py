@@ -1,9 +1,9 @@
 """Count the events of a file or pipe privately, and publish figures of them.
 
 A file, or a pipe with --time, is read to its end. With --follow, or a pipe
-without --time, ticks are released as they pass by the clock. Rows that cannot
-be read are left out one by one; if more than half of them cannot, nothing is
-released. --check only says what would happen.
+without --time, ticks are released as they pass by the clock; this needs a
+--state. Rows that cannot be read are left out one by one; if more than half of
+them cannot, nothing is released. --check only says what would happen.
 
 Without --state this is a one-off run: its releases are printed and nothing is
 kept. With --state the stream is kept, and the next file continues it.
@@ -33,9 +33,8 @@ import re
 import signal
 import sys
 from collections.abc import Iterator
-from contextlib import closing, contextmanager, nullcontext
+from contextlib import AbstractContextManager, closing, contextmanager, nullcontext
 from pathlib import Path
-from types import SimpleNamespace
 from typing import TYPE_CHECKING, Any, BinaryIO
 
 from fadecount.cli._options import (
@@ -55,7 +54,7 @@ from fadecount.durations import parse_time
 from fadecount.errors import ParameterError, bad_parameter
 
 if TYPE_CHECKING:
-    from fadecount.runs import Run
+    from fadecount.runs.base import Run
     from fadecount.service.settings import Storage
     from fadecount.sources import Gate, SourceOptions
     from fadecount.streams import Store
@@ -94,7 +93,6 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 
 def run(arguments: argparse.Namespace) -> int:
-    from fadecount.service.settings import open_store
     from fadecount.streams.description import TOTAL
     from fadecount.streams.export import check_output
 
@@ -115,10 +113,12 @@ def run(arguments: argparse.Namespace) -> int:
         from fadecount.streams.ticks import WindowCalendar
 
         WindowCalendar(per=arguments.per, zone=options.zone)
-    with (
-        nullcontext() if storage is None else open_store(storage, lock_wait_seconds=5.0) as store,
-        closing(_begun(arguments, options, store)) as under_way,
-    ):
+    opened: AbstractContextManager[Store | None] = nullcontext()
+    if storage is not None:
+        from fadecount.service.settings import open_store
+
+        opened = open_store(storage, lock_wait_seconds=5.0)
+    with opened as store, closing(_begun(arguments, options, store)) as under_way:
         return _release(arguments, under_way, how, kept=store is not None)
 
 
@@ -152,7 +152,6 @@ def _begun(arguments: argparse.Namespace, options: SourceOptions, store: Store |
         start=arguments.start,
         until=arguments.until,
         follow=arguments.follow,
-        finish=store is None,
         planned=None if plan is None else read_planned_unit(plan),
         group=group_from(arguments),
         discovery=discovery,
@@ -182,10 +181,13 @@ def _check(arguments: argparse.Namespace, options: SourceOptions, storage: Stora
 
     if "-" in arguments.inputs or arguments.follow:
         raise ParameterError("--check must be given with a file; a pipe can be read once only")
+    status = None if storage is None else _status(storage, arguments.name)
+    if storage is not None and status is None and arguments.start is None:
+        raise ParameterError(f"--start must be given to create the stream {arguments.name!r}")
     report, released, refusal = runs.check(
         arguments.inputs,
         options,
-        status=None if storage is None else _status(storage, arguments.name),
+        status=status,
         start=arguments.start,
         until=arguments.until,
         gate=_gate(arguments),
@@ -226,7 +228,7 @@ def _release(
     from fadecount.streams.export import FigureWriter, published_tables
 
     stream, published = under_way.stream, None
-    live = arguments.follow or arguments.time is None
+    live = under_way.live
     per, hidden = arguments.per or stream.description.default_per, stream.description.hidden
     if live and per != TOTAL and (hidden is None or per != hidden.discovery.per):
         stream.description.require_level(per)
@@ -235,7 +237,7 @@ def _release(
         expected = under_way.ticks_expected
         under_way.check_per(per)
     with (
-        _interruptible(under_way) as interrupt,
+        _interruptible(under_way),
         FigureWriter(
             arguments.output, stream.description, loss=stream.loss, group=stream.group, **how
         ) as writer,
@@ -265,7 +267,7 @@ def _release(
             "the first and last tick show when the first and last events were; --start and --until"
             " decide that instead"
         )
-    if interrupt.stopped and published:
+    if under_way.stopped and published:
         committed = "; all of it is committed" if kept else ""
         until = stream.description.ticks.local(published.stop)
         lines.append(f"stopped; released up to {until}{committed}")
@@ -276,23 +278,21 @@ def _release(
         )
     for line in (*lines, under_way.summary()):
         _say(line)
-    return 130 if interrupt.stopped else 0
+    return 130 if under_way.stopped else 0
 
 
 @contextmanager
-def _interruptible(under_way: Run) -> Iterator[SimpleNamespace]:
+def _interruptible(under_way: Run) -> Iterator[None]:
     """Ctrl-C ends the run between two ticks; a second one, at once."""
-    state = SimpleNamespace(stopped=False)
 
     def stop(_number: int, _frame: object) -> None:
-        if state.stopped:
+        if under_way.stopped:
             raise KeyboardInterrupt
-        state.stopped = True
         under_way.stop()
 
     before = signal.signal(signal.SIGINT, stop)
     try:
-        yield state
+        yield
     finally:
         signal.signal(signal.SIGINT, before)
 

@@ -9,7 +9,7 @@ examples:
 
 The page is at the address that is printed. Reading needs a token unless
 --public is given. An option may also stand in the environment
-(FADECOUNT_MAX_BODY=2097152); the command line comes first. Put a proxy with
+(FADECOUNT_PORT=8080); the command line comes first. Put a proxy with
 TLS in front (see docs/service.md).
 With --website, it counts the visits of a website, and prints the tag for its
 pages (see docs/website.md).
@@ -20,15 +20,12 @@ from __future__ import annotations
 
 import argparse
 import os
-from collections.abc import Callable
 from typing import Any
 
 from fadecount.cli._options import add_store_options, storage_from
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
-    from fadecount.service.settings import Limits
-
     add_store_options(parser)
     group = parser.add_argument_group("service")
 
@@ -41,15 +38,12 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
             f"--{name}", metavar=metavar, type=kind, default=value, help=text, **more
         )
 
-    limits = Limits()
     add("host", "HOST", "address to listen on", str, "127.0.0.1")
-    add("port", "PORT", "port to listen on, 0 for any", _at_least(0), 8000)
+    add("port", "PORT", "port to listen on, 0 for any", _port, 8000)
     text = "host names to answer to, with commas between them"
     add("allow-host", "NAMES", text, _names, ())
     text = "let everyone read, without a token"
     add("public", "true", text, _truth, False, nargs="?", const=True)
-    add("max-body", "BYTES", "largest body, in bytes", _at_least(1), limits.body_bytes)
-    add("max-connections", "N", "open connections", _at_least(1), limits.connections)
     group = parser.add_argument_group("websites")
     add(
         "website",
@@ -69,13 +63,10 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     add("zone", "NAME", "time zone in which the days of new websites begin", str, "UTC")
 
 
-def _at_least(minimum: int) -> Callable[[str], int]:
-    def number(text: str) -> int:
-        if not text.isdecimal() or int(text) < minimum:
-            raise argparse.ArgumentTypeError(f"must be at least {minimum}, got {text!r}")
-        return int(text)
-
-    return number
+def _port(text: str) -> int:
+    if not text.isdecimal():
+        raise argparse.ArgumentTypeError(f"must be at least 0, got {text!r}")
+    return int(text)
 
 
 def _truth(text: str) -> bool:
@@ -90,7 +81,7 @@ def _names(text: str) -> tuple[str, ...]:
 
 def run(arguments: argparse.Namespace) -> int:
     from fadecount.service.server import configure_logs, serve
-    from fadecount.service.settings import Limits, Settings, open_tokens
+    from fadecount.service.settings import Settings, open_tokens
     from fadecount.service.website import Websites, networks
 
     configure_logs()
@@ -108,7 +99,6 @@ def run(arguments: argparse.Namespace) -> int:
         hosts=frozenset(arguments.allow_host),
         public=arguments.public,
         websites=websites,
-        limits=Limits(body_bytes=arguments.max_body, connections=arguments.max_connections),
     )
 
     def announce(line: str) -> None:

@@ -21,6 +21,7 @@ import argparse
 import time
 from collections.abc import Callable, Iterator
 from datetime import UTC, datetime
+from itertools import chain, islice
 from typing import TYPE_CHECKING, Any
 
 from fadecount.cli._options import (
@@ -62,7 +63,6 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
             add_options(one, JSON_OPTION)
         if name in _CONFIRMED:
             add_options(one, ("--yes", None, _CONFIRMED[name], bool))
-    add_options(made["top"], ("--most", "N", "how many keys (default: 20)", 20))
     for name in ("export", "plot", "top"):
         add_options(
             made[name],
@@ -205,7 +205,8 @@ def _export(arguments: argparse.Namespace, reader: Reader) -> None:
     """Write published figures to a file."""
     from fadecount.streams.export import FigureWriter
 
-    status = reader.status(arguments.name)
+    status, tables = reader.status(arguments.name), _tables(reader, arguments)
+    first = list(islice(tables, 2))  # what is refused makes no file
     with FigureWriter(
         arguments.output,
         status.description,
@@ -213,7 +214,7 @@ def _export(arguments: argparse.Namespace, reader: Reader) -> None:
         group=status.group,
         force=arguments.force,
     ) as writer:
-        for table in _tables(reader, arguments):
+        for table in chain(first, tables):
             writer.write(table)
 
 
@@ -245,7 +246,7 @@ def _top(arguments: argparse.Namespace, reader: Reader) -> None:
     """List the keys with the largest counts, with intervals of 95 percent."""
     published = reader.stream(arguments.name)
     since, until = _span(arguments, published.description.ticks)
-    ranked = published.top(since=since, until=until)[: arguments.most]
+    ranked = published.top(since=since, until=until)
     if arguments.json:
         fields = ("key", "value", "low", "high", "days", "close")
         print(json_text([{name: getattr(each, name) for name in fields} for each in ranked]))

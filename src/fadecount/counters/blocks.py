@@ -34,7 +34,7 @@ from fadecount.counters.inputs import LARGEST_SUM, farthest, running_sums, sum_t
 from fadecount.counters.state import MOST_AHEAD, Parts, damaged
 from fadecount.errors import ParameterError
 from fadecount.mechanisms import ANNOUNCED, Blocks, Figure
-from fadecount.noise import NoiseSource, Ratchet
+from fadecount.noise import NoiseSource
 
 _AT_ONCE = 1 << 19
 _MOST_KEPT = 1 << 22
@@ -382,14 +382,13 @@ class BlockCounter(Counter):
         for block in blocks:
             rows += [block.count, *(block.noise or ())]
         total, *tails = (np.array(row, dtype=np.int64).reshape(-1) for row in (self._total, *rows))
-        children = [block.children for block in blocks]
         return Parts(
             time=self.time,
             total=total,
             delayed=(),
             tails=tails,
             ahead=[np.array(jump).reshape(-1) for jump in self._ahead[::-1]],
-            ratchets=tuple(each.state for each in children if isinstance(each, Ratchet)),
+            ratchets=tuple(block.children.state for block in blocks if block.children is not None),
         )
 
     def _continue(self, parts: Parts) -> None:
@@ -417,7 +416,7 @@ class BlockCounter(Counter):
                 if any(number in group for group in self._mechanism.groups if len(group) > 1):
                     block.noise = list(array(len(level.stages)))
                 if level.tied:
-                    block.children = self._maker.saved_children(number, next(ratchets, None))
+                    block.children = self._maker.saved_children(number, next(ratchets))
         if parts.delayed or next(rows, None) is not None or next(ratchets, None) is not None:
             raise damaged()
 

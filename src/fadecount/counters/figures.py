@@ -6,7 +6,7 @@ forgotten. So a block is the sum of its children by construction, and no true co
 block.
 
 Ties need noise that is drawn ahead: that of an open tied block and of its open child, and a ratchet
-(:mod:`fadecount.noise.ratchet`) for the children to come. It can be destroyed
+(:mod:`fadecount.noise.ahead`) for the children to come. It can be destroyed
 (:meth:`FigureMaker.destroy_noise_ahead`): then the open tied blocks are *void*. Their figures are
 never made; those of their children are, with noise of their own.
 
@@ -39,9 +39,7 @@ from fadecount.noise import (
     Chain,
     KeyedNoise,
     Lineage,
-    Named,
     NoiseSource,
-    Ratchet,
     SystemNoise,
     require_lineage,
 )
@@ -135,22 +133,17 @@ class FigureMaker:
         self._chains = chains_of(mechanism)
         self._groups = mechanism.groups
 
-    def saved_children(self, level: int, state: bytes | None) -> Ahead:
+    def saved_children(self, level: int, state: bytes) -> Ahead:
         """The noises of the children to come of the open block of a tied level, from a saved
-        ratchet; for noise that has names, from the next child's. Another state is refused with a
-        ``ValueError``."""
-        if state is None and isinstance(self._source, SystemNoise):
-            raise ValueError("the state of a ratchet is missing")
+        ratchet. Another state is refused with a ``ValueError``."""
         begun = int(self.calendar.end(level - 1, self.time))
         return self._children(level, begun, self.open[level].width, state)
 
     def _children(self, level: int, begun: int, width: int, state: bytes | None = None) -> Ahead:
         """The noises of the children of a block of a tied level that begin after ``begun``."""
-        law = self._chains[level - 1].sharpest
-        if isinstance(self._source, SystemNoise):
-            return Ratchet(law, width, state)
         child = int(self.calendar.count(level - 1, 0, begun)) + 1
-        return Named(self._source, law, level - 1, child, width)
+        law = self._chains[level - 1].sharpest
+        return self._source.ahead(law, level - 1, child, width, state)
 
     def destroy_noise_ahead(self) -> list[tuple[int, int]]:
         """Forget all noise that is drawn ahead. Returns (level, end) of the blocks that are void

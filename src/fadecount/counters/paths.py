@@ -78,7 +78,7 @@ class NoisePath:
         self.tails = self.fresh(width)
 
     def fresh(self, width: int) -> list[Rows]:
-        round_number, clock = self._schedule.place(self.shown) if self.shown else (0, 0)
+        round_number, clock = self._schedule.place(self.shown)
         tails = [np.zeros(width, dtype=np.int64)]
         if round_number:
             tails = [self._carries(range(round_number, round_number + 1), width)[0, 0]]

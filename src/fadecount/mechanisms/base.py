@@ -72,7 +72,7 @@ class Mechanism(ABC):
         return None
 
     @property
-    def planned_tick_seconds(self) -> float | None:
+    def planned_tick_seconds(self) -> int | None:
         """The length of a step for which a plan chose this mechanism; None if it came from no plan,
         or fits any length."""
         return None
@@ -155,10 +155,6 @@ class Mechanism(ABC):
         age_each, place_each = broadcast(ages, places)
         return shaped(self._losses(age_each, place_each), age_each if several else 0)
 
-    @overload
-    def paper_loss(self, age: int) -> float: ...
-    @overload
-    def paper_loss(self, age: ArrayLike) -> float | Losses: ...
     def paper_loss(self, age: ArrayLike) -> float | Losses:
         """The published upper bound on the loss at an age: never below :meth:`loss`, and the loss
         itself where the paper has none."""
@@ -286,12 +282,6 @@ class Mechanism(ABC):
         remedy = "the first step of a stream is step 1"
         step = require_integer("step", step, minimum=1, maximum=LONGEST, remedy=remedy)
         return self.window_interval(0, step, beta)
-
-    def max_error_bound(self, horizon: int, beta: float) -> float:
-        """A bound on the noise in all outputs ``1 .. horizon`` that fails with probability at most
-        ``beta`` (union bound)."""
-        each = require_beta(beta) / require_horizon(horizon)
-        return self.noise.farthest_ever(int(self.shown(horizon)), each)
 
     # As text
     # --------------------------------------------------------------------------------------------

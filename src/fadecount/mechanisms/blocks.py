@@ -28,7 +28,6 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
 from decimal import Decimal
 from fractions import Fraction
-from functools import lru_cache
 from itertools import pairwise
 from typing import Any, ClassVar, NamedTuple, Self
 
@@ -64,7 +63,9 @@ from fadecount.mechanisms.views import View, views_of
 MILLION = 1_000_000
 MOST_LEVELS = 64
 WIDEST_GROUP = 1 << 30
-"""How many blocks of the smallest level of a tied group the largest one may hold."""
+"""How many blocks of the smallest level of a tied group the largest one may hold. On a calendar it
+may be 1.6 times as many (a day of 25 hours has three blocks of 12 hours): still below 2**31, so
+that products of two parts of a block do not wrap."""
 
 
 class Stage(NamedTuple):
@@ -132,14 +133,12 @@ class Level:
         there is none."""
         return max((stage.millionths for stage in self.stages if stage.lag <= since), default=0)
 
-    def name(self, tick_seconds: float | None) -> str:
+    def name(self, tick_seconds: int | None) -> str:
         """The length as people say it, such as ``1d``, if the calendar has it; else in steps."""
         length = BlockLength.of_ticks(self.length, tick_seconds) if tick_seconds else None
         if length:
             return length.name
-        return (
-            f"{self.length:{',' if self.length < 10**9 else '.4g'}} step{'s'[self.length == 1 :]}"
-        )
+        return f"{self.length:,} step" + ("" if self.length == 1 else "s")
 
     @classmethod
     def of_stages(
@@ -169,10 +168,10 @@ class Blocks(ExactMechanism):
     """
 
     levels: tuple[Level, ...]
-    planned_tick_seconds: float | None = field(compare=False)
+    planned_tick_seconds: int | None = field(compare=False)
     kind: ClassVar[str] = "blocks"
 
-    def __init__(self, *levels: Level, planned_tick_seconds: float | None = None) -> None:
+    def __init__(self, *levels: Level, planned_tick_seconds: int | None = None) -> None:
         _check_levels(levels)
         set_fields(self, levels=levels, planned_tick_seconds=planned_tick(planned_tick_seconds))
 
@@ -222,7 +221,7 @@ class Blocks(ExactMechanism):
         are smaller by a relative 2**-46 (:func:`fadecount.mechanisms.noise_law.scale_of`)."""
         return millionths / MILLION
 
-    def loss_steps(self, tick_seconds: float | None = None) -> list[tuple[int, str]]:
+    def loss_steps(self, tick_seconds: int | None = None) -> list[tuple[int, str]]:
         """The ages at which the loss grows, each with what is published then; lengths are those of
         the calendar, or numbers of steps.
 
@@ -316,11 +315,11 @@ class Blocks(ExactMechanism):
         horizon = require_horizon(horizon)
         result = [[0.0] * len(level.stages) for level in self.levels]
         reached = Fraction(0)
-        for level, stage in reversed(_pairs(self)):
-            length = self.levels[level].length
-            frontier = mean_frontier(length, self.levels[level].stages[stage].lag, horizon)
-            result[level][stage] += float((frontier - reached) / length)
-            reached = frontier
+        for level, each in reversed(list(enumerate(self.levels))):
+            for stage in reversed(range(len(each.stages))):
+                frontier = mean_frontier(each.length, each.stages[stage].lag, horizon)
+                result[level][stage] += float((frontier - reached) / each.length)
+                reached = frontier
         for group in self.groups:
             finest = self.levels[group[0]]
             for level in group[1:]:
@@ -493,16 +492,6 @@ def _check_levels(levels: tuple[Level, ...]) -> None:
             if wrong:
                 value = getattr(level, name)
                 raise bad_parameter(f"levels[{number}] {name}", value, bound, remedy)
-
-
-@lru_cache(maxsize=64)
-def _pairs(blocks: Blocks) -> tuple[tuple[int, int], ...]:
-    """All (level, stage) in the order in which they appear: smaller levels and stages first."""
-    return tuple(
-        (level, stage)
-        for level, each in enumerate(blocks.levels)
-        for stage in range(len(each.stages))
-    )
 
 
 def mean_frontier(length: int, lag: int, horizon: int) -> Fraction:

@@ -85,7 +85,7 @@ class Gaussian(Mechanism):
     _: KW_ONLY
     delta: float = 1e-9
     delay: int = 0
-    planned_tick_seconds: float | None = field(default=None, compare=False, repr=False)
+    planned_tick_seconds: int | None = field(default=None, compare=False, repr=False)
     kind: ClassVar[str] = "gaussian"
 
     def __post_init__(self) -> None:

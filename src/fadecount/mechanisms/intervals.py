@@ -23,7 +23,7 @@ from fadecount.checks import require_budget, require_integer, set_fields
 from fadecount.errors import ParameterError, bad_parameter
 from fadecount.mechanisms.base import ExactMechanism, require_sequence
 from fadecount.mechanisms.loss import units_of
-from fadecount.mechanisms.noise_law import tail_bound, variance_of
+from fadecount.mechanisms.noise_law import variance_of
 from fadecount.mechanisms.schedule import Schedule
 
 Interval = tuple[int, int, float]
@@ -148,10 +148,6 @@ class IntervalSchedule(Schedule):
             count / shown * variance_of(budget, continuous=continuous)
             for count, budget in zip(steps, self.budgets, strict=True)
         )
-
-    def farthest_ever(self, shown: int, beta: float) -> float:
-        budgets, used = self.renewed(0, np.arange(1, shown + 1))
-        return max(tail_bound(budgets[row > 0].tolist(), beta) for row in np.unique(used, axis=0))
 
 
 @lru_cache(maxsize=8)

@@ -89,7 +89,7 @@ class Gradual(LevelMechanism):
     exponent: float = 1.0
     _: KW_ONLY
     delay: int = 0
-    planned_tick_seconds: float | None = field(default=None, compare=False, repr=False)
+    planned_tick_seconds: int | None = field(default=None, compare=False, repr=False)
     kind: ClassVar[str] = "gradual"
     _budget_fields: ClassVar[tuple[str, ...]] = ("epsilon",)
 

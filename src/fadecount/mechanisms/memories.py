@@ -316,11 +316,6 @@ class Memories:
         rounding = _ROUNDING * ((np.asarray(firsts) > 0) * 1 + (np.asarray(lasts) > 0))
         return self._square * self.response.window_variance(firsts, lasts) + rounding
 
-    def farthest_ever(self, shown: int, beta: float) -> float:
-        """A bound that the noise of any step up to this one exceeds with probability at most
-        ``beta`` for each: it never becomes less."""
-        return float(self.half_widths(np.array([0]), np.array([shown]), beta)[0])
-
     def half_widths(
         self, firsts: Integers, lasts: Integers, beta: float, copies: ArrayLike = 1
     ) -> Integers:

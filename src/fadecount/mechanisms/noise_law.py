@@ -25,7 +25,7 @@ from __future__ import annotations
 
 import math
 from collections import Counter
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Sequence
 from fractions import Fraction
 from typing import Any
 
@@ -81,14 +81,6 @@ def variance_of(budget: float, *, continuous: bool = False) -> float:
         return 2.0 / budget**2
     half = 0.5 / scale_of(budget)
     return 0.5 / math.sinh(half) ** 2 if half < 350.0 else 0.0
-
-
-def tail_bound(budgets: Iterable[float], beta: float) -> float:
-    """Chernoff's bound on the absolute sum of noise variables of these budgets: it fails with
-    probability at most ``beta``."""
-    scales = np.array([scale_of(budget) for budget in budgets if math.isfinite(budget)])
-    ones = np.ones(len(scales))
-    return float(chernoff(ones, scales, ones, beta))
 
 
 def quantile(noise: Weighted, beta: float) -> float:

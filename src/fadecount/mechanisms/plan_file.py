@@ -13,7 +13,7 @@ from fadecount.mechanisms.discovery import Discovery
 from fadecount.mechanisms.unit import ONE_EVENT, Unit
 
 
-def read_mechanism(path: str, *, tick_seconds: float | None = None) -> Mechanism:
+def read_mechanism(path: str, *, tick_seconds: int | None = None) -> Mechanism:
     """The mechanism in a JSON file, for steps of this length if it is known.
 
     Refused with a :class:`ParameterError`: a file that holds none, and a plan that was made for
@@ -63,7 +63,7 @@ def planned_unit(plan: object) -> Unit | None:
     return None if unit == ONE_EVENT else unit
 
 
-def require_planned_tick(mechanism: Mechanism, tick_seconds: float) -> None:
+def require_planned_tick(mechanism: Mechanism, tick_seconds: int) -> None:
     """Refuse steps of another length than the mechanism was planned for: its losses by hour and day
     would not hold.
 

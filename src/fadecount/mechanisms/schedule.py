@@ -28,7 +28,7 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from fadecount.checks import LONGEST
-from fadecount.mechanisms.noise_law import Weighted, quantiles_of_rows, tail_bound, variance_of
+from fadecount.mechanisms.noise_law import Weighted, quantiles_of_rows, variance_of
 
 Steps = NDArray[np.int64]
 
@@ -51,11 +51,11 @@ class Schedule:
 
     def rows(self, shown: int) -> int:
         """How many numbers the noise of one count takes after so many shown steps."""
-        return (self.place(shown)[1] if shown else 0).bit_length() + 1
+        return self.place(shown)[1].bit_length() + 1
 
     def place(self, shown: int) -> tuple[int, int]:
-        """The round (from 0) and the clock reading of a shown step ``shown >= 1``."""
-        if self.round_length is None:
+        """The round and the clock reading of a shown step; 0 and 0 before the first one."""
+        if self.round_length is None or not shown:
             return 0, shown
         rounds, offset = divmod(shown - 1, self.round_length)
         return rounds, offset + 1
@@ -97,18 +97,6 @@ class Schedule:
             carried = shown - self.round_length
             total += carried / shown * variance_of(self.carry_budget, continuous=continuous)
         return total
-
-    def budgets_ever_in_use(self, shown: int) -> list[float]:
-        """The budgets of every slot that is in use at some step up to a shown one."""
-        rounds, clock = self.place(shown) if shown else (0, 0)
-        longest = self.round_length if rounds and self.round_length else clock
-        used = [budget for level, budget in enumerate(self.budgets) if longest >> level]
-        return [*used, self.carry_budget] if rounds else used
-
-    def farthest_ever(self, shown: int, beta: float) -> float:
-        """A bound that the noise of any step up to this one exceeds with probability at most
-        ``beta`` for each."""
-        return tail_bound(self.budgets_ever_in_use(shown), beta)
 
     def half_widths(self, firsts: Steps, lasts: Steps, beta: float, copies: ArrayLike = 1) -> Steps:
         """How far the differences of the outputs of two steps are from the true ones at most,

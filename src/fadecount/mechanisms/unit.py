@@ -12,7 +12,6 @@ from fadecount.checks import require_integer
 from fadecount.durations import BlockLength
 from fadecount.errors import bad_parameter
 from fadecount.mechanisms.base import LARGEST_KEYS, LARGEST_SENSITIVITY, Mechanism
-from fadecount.mechanisms.blocks import Blocks
 from fadecount.mechanisms.loss import Loss
 
 LARGEST_EVENTS = 1_000_000
@@ -131,13 +130,6 @@ class Unit:
                 "unit", self.text, f"at most the plan's, {planned.text}", "plan again for this one"
             )
         return promise
-
-    def refused_by_spark(self, mechanism: object) -> Literal["mechanism", "unit"] | None:
-        """What of a promise for this unit Spark cannot publish; None if it can. Every other door
-        takes whatever a plan offers."""
-        if not isinstance(mechanism, Blocks):
-            return "mechanism"
-        return "unit" if self.amount != 1 else None
 
     def takes(
         self,

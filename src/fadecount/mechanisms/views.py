@@ -50,9 +50,6 @@ if TYPE_CHECKING:
 Integers = NDArray[np.int64]
 Booleans = NDArray[np.bool_]
 
-_WIDEST_PART = 1 << 31
-"""The denominators of parts stay below it, so that products of two do not wrap."""
-
 _MOST_RANGES = 32
 
 
@@ -208,9 +205,6 @@ class Views:
             complete = np.where(inside, self.calendar.count(level - 1, starts, below), 0)
             numerators = complete * denominators + numerators
             denominators = children * denominators
-            if np.any(denominators >= _WIDEST_PART):
-                bound = f"below 2**31 blocks of level {group[0]} in one of level {level}"
-                raise bad_parameter("calendar", int(denominators.max()), bound, "leave out a tie")
             stages = np.zeros_like(at)
             for stage in self.blocks.levels[level].stages[1:]:
                 stages += ends + stage.lag <= self.as_of
@@ -430,12 +424,10 @@ def views_of(
 
     Blocks that begin before the step ``since`` do not count: a key that is declared then begins
     with the next block of each level. ``missing`` are the (level, end) of blocks whose figure never
-    comes out; their children count instead, and their difference is not shared. (Adjacent windows
-    add up if all tied blocks that hold such a block are missing too.)
+    comes out, of larger levels than the smallest; their children count instead, and their
+    difference is not shared. (Adjacent windows add up if all tied blocks that hold such a block are
+    missing too.)
     """
-    if any(level < 1 for level, _ in missing):
-        remedy = "a block of the smallest level has no children to count instead"
-        raise bad_parameter("missing", min(missing), "blocks of larger levels", remedy)
     steps = [np.atleast_1d(np.asarray(e, dtype=np.int64)) for e in (starts, ends, as_of, since)]
     return Views(blocks, calendar, missing, *np.broadcast_arrays(*steps))
 
@@ -469,11 +461,6 @@ class View:
     """The count of one window: the first of some :class:`Views`."""
 
     views: Views
-
-    @property
-    def end(self) -> int:
-        """The step up to which the figures that are out count."""
-        return int(self.views.reached[0])
 
     def value(self, figures: Iterable[Figure]) -> Any:
         """The count, from published figures; with keys, an array over them. It costs no privacy."""

@@ -1,7 +1,7 @@
 """Exact discrete Laplace and rounded Gaussian noise, and its generator. No other package uses
 entropy."""
 
-from fadecount.noise.ahead import Ahead, Named, Ratchet
+from fadecount.noise.ahead import Ahead, Ratchet
 from fadecount.noise.chain import Chain, Difference
 from fadecount.noise.entropy import unpredictable
 from fadecount.noise.gaussian import LARGEST_DEVIATION, SMALLEST_DEVIATION, RoundedGaussian
@@ -21,7 +21,6 @@ __all__ = [
     "KeyedNoise",
     "Law",
     "Lineage",
-    "Named",
     "NoiseSource",
     "Ratchet",
     "RoundedGaussian",

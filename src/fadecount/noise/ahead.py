@@ -31,7 +31,6 @@ from numpy.typing import NDArray
 from fadecount.noise.entropy import unpredictable
 from fadecount.noise.generator import Words
 from fadecount.noise.laplace import DiscreteLaplace
-from fadecount.noise.source import NoiseSource
 
 _KEY_BYTES = 32
 _AT_ONCE = 64
@@ -45,6 +44,10 @@ Rows = NDArray[np.int64]
 
 class Ahead(Protocol):
     """The noises of the children of one open block, in order, as rows of one number per count."""
+
+    @property
+    def state(self) -> bytes:
+        """All that is needed to go on."""
 
     def total(self, count: int) -> Rows:
         """The sum of the next ``count`` rows, without using them up."""
@@ -107,34 +110,6 @@ class Ratchet:
         draws = np.empty(count * self._width, dtype=np.int64)
         self._law.fill(draws, seeded_words(digest[_KEY_BYTES:]))
         return digest[:_KEY_BYTES], draws.reshape(count, self._width)
-
-
-class Named:
-    """Noises of a source that gives a variable again by its name: scripted, or derived from a
-    secret."""
-
-    __slots__ = ("_block", "_law", "_level", "_source", "_width")
-
-    def __init__(
-        self, source: NoiseSource, law: DiscreteLaplace, level: int, block: int, width: int
-    ) -> None:
-        """``block`` is the number of the next child."""
-        self._source, self._law, self._width = source, law, width
-        self._level, self._block = level, block
-
-    def total(self, count: int) -> Rows:
-        rows: Rows = self._next(count).sum(axis=0)
-        return rows
-
-    def take(self, count: int) -> list[Rows]:
-        rows = self._next(count)
-        self._block += count
-        return [rows]
-
-    def _next(self, count: int) -> Rows:
-        blocks = range(self._block, self._block + count)
-        rows: Rows = self._source.many(self._law, self._level, range(1), blocks, self._width)[0]
-        return rows
 
 
 def seeded_words(seed: bytes) -> Words:

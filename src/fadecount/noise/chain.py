@@ -31,6 +31,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from fadecount.noise.keyed import KeyedNoise
 from fadecount.noise.laplace import DiscreteLaplace, MoreBits, digits
 from fadecount.noise.source import NoiseSource
 
@@ -78,7 +79,9 @@ class Chain:
             Difference(coarse, sharper=sharp) for coarse, sharp in pairwise(scales)
         ]
 
-    def many(self, source: NoiseSource, blocks: range, width: int) -> list[NDArray[np.int64]]:
+    def many(
+        self, source: NoiseSource | KeyedNoise, blocks: range, width: int
+    ) -> list[NDArray[np.int64]]:
         """The noises of many blocks of ``width`` counts, for each stage from the first, in the
         shape (blocks, width): only to be read."""
 

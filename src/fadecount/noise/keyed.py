@@ -33,6 +33,7 @@ from __future__ import annotations
 import hashlib
 import hmac
 from collections.abc import Sequence
+from copy import copy
 from functools import lru_cache
 
 import numpy as np
@@ -65,7 +66,7 @@ class KeyedNoise:
     __slots__ = ("_stream_key", "tags")
 
     def __init__(
-        self, secret: bytes, *, epoch: str, stream: str, mechanism: str, keys: Sequence[str]
+        self, secret: bytes, *, epoch: str, stream: str, mechanism: str, keys: Sequence[str] = ()
     ) -> None:
         """The noise of a list of keys, in this order; ``mechanism`` is its JSON. A secret that is
         too short is refused; the message shows its length, never the secret."""
@@ -77,14 +78,23 @@ class KeyedNoise:
         info = _joined(_PURPOSE, stream.encode(), mechanism.encode())
         derivation = HKDF(algorithm=SHA256(), length=32, salt=_joined(epoch.encode()), info=info)
         self._stream_key = derivation.derive(secret)
+        self.tags = self._tags_of(keys)
+        """The 128-bit tag of each key, as two halves."""
+
+    def of(self, keys: Sequence[str]) -> KeyedNoise:
+        """The noise of other keys of the same stream."""
+        noise = copy(self)
+        noise.tags = self._tags_of(keys)
+        return noise
+
+    def _tags_of(self, keys: Sequence[str]) -> NDArray[np.uint64]:
         begun = hmac.new(self._stream_key, _joined(b"key"), hashlib.sha256)
         tags = bytearray()
         for name in keys:
             each = begun.copy()
             each.update(_joined(name.encode("utf-8", "surrogatepass")))
             tags += each.digest()[:16]
-        self.tags = np.frombuffer(bytes(tags), dtype="<u8").reshape(-1, 2)
-        """The 128-bit tag of each key, as two halves."""
+        return np.frombuffer(bytes(tags), dtype="<u8").reshape(-1, 2)
 
     def __repr__(self) -> str:
         return f"KeyedNoise({len(self.tags)} keys)"

@@ -41,9 +41,8 @@ DAYS = {_HOUR: 10.0, _DAY: 40.0, _MONTH: 3.0}
 hours and days that can be read and a total within a few per cent of the best, and for days."""
 
 _MOST_LENGTHS = 48
-_MOST_LAGS = 20, 8
-"""How many lengths, and lags without and with ties, a search looks at, so that it takes a moment.
-"""
+_MOST_LAGS = 12
+"""How many lengths and lags a search looks at, so that it takes a moment."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -52,14 +51,14 @@ class BlockRequest:
 
     ``lengths`` are allowed for levels; ``figures`` maps lengths to the weights of their figures'
     noise beside the total's; lengths ``kept`` are levels in any case. ``most_lags`` says how many
-    lags the search looks at, without and with ties.
+    lags the search looks at.
     """
 
     lengths: tuple[int, ...]
     figures: Mapping[int, float] = field(default_factory=dict)
     kept: tuple[int, ...] = ()
     ties: bool = True
-    most_lags: tuple[int, int] = _MOST_LAGS
+    most_lags: int = _MOST_LAGS
 
 
 def block_request_for(request: Request) -> BlockRequest:
@@ -84,12 +83,12 @@ def block_request_for(request: Request) -> BlockRequest:
 
 
 def in_steps(
-    figures: Mapping[int, float], tick_seconds: float | None, horizon: int
+    figures: Mapping[int, float], tick_seconds: int | None, horizon: int
 ) -> dict[int, float]:
     """Figures by their length in steps, of those by seconds that are longer than a tick and at most
     half the horizon."""
     return {
-        int(seconds // tick_seconds): weight
+        seconds // tick_seconds: weight
         for seconds, weight in figures.items()
         if tick_seconds is not None
         and seconds % tick_seconds == 0
@@ -97,11 +96,11 @@ def in_steps(
     }
 
 
-def calendar_lengths(tick_seconds: float, horizon: int, figures: Iterable[int] = ()) -> list[int]:
+def calendar_lengths(tick_seconds: int, horizon: int, figures: Iterable[int] = ()) -> list[int]:
     """The lengths in ticks that people read, and those of figures, as far as the calendar of a
     stream has them."""
     read = (unit * count for unit, counts in _READ for count in counts)
-    ticks = {int(each // tick_seconds) for each in read if each % tick_seconds == 0}
+    ticks = {each // tick_seconds for each in read if each % tick_seconds == 0}
     return sorted(
         each
         for each in {1, *ticks, *figures}
@@ -184,29 +183,28 @@ def blocks_for(request: Request, block_request: BlockRequest) -> Blocks | None:
 
 
 def _candidates(every: Regions, horizon: int, block_request: BlockRequest) -> Iterator[Blocks]:
-    """The block counters that the search tried, best first."""
+    """The block counters that the search tried, best first. The best one without ties is tried
+    with ties too."""
     if min(every.caps) < 1:
         return
+    regions = every.with_fewer(block_request.most_lags)
     seeds: list[Chain] = [(Step(1, 0),)]
-    tried: list[tuple[float, Chain, Vector, Regions]] = []
-    for ties, most in enumerate(block_request.most_lags[: 1 + block_request.ties]):
-        regions = every.with_fewer(most)
+    tried: list[tuple[float, Chain, Vector]] = []
+    for ties in (False, True)[: 1 + block_request.ties]:
         graph = Graph(
             block_request.lengths,
             regions.lags,
             horizon,
-            ties=bool(ties),
+            ties=ties,
             figures=block_request.figures,
             kept=block_request.kept,
         )
         search = Search(graph, regions.counts, np.array(regions.caps) / MILLION)
-        best = search.run(seeds if regions == every else ())
-        seeds.append(graph.chain(best.path))
+        seeds.append(graph.chain(search.run(seeds).path))
         tried += [
-            (each.error, graph.chain(each.path), each.increments, regions)
-            for each in search.known.values()
+            (each.error, graph.chain(each.path), each.increments) for each in search.known.values()
         ]
-    for _, chain, increments, regions in sorted(tried, key=itemgetter(0)):
+    for _, chain, increments in sorted(tried, key=itemgetter(0)):
         spent = regions.whole(increments.tolist(), [step.region for step in chain])
         if all(each > 0 or step.later for step, each in zip(chain, spent, strict=True)):
             yield _blocks(chain, spent, regions.lags)

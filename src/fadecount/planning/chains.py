@@ -310,8 +310,8 @@ class Search:
     """A search of the chains of a graph under caps; ``counts[i, r]`` says how often spending in
     region ``r`` counts against ``caps[i]``.
 
-    After :meth:`run`, ``best`` is the best chain, ``known`` all that were tried, ``bound`` a lower
-    bound for the errors of all chains, and ``proved`` whether none of them is better than the best.
+    After :meth:`run`, ``best`` is the best chain, ``known`` all that were tried, and ``bound`` a
+    lower bound for the errors of all chains.
     """
 
     def __init__(self, graph: Graph, counts: Vector, caps: Vector) -> None:
@@ -319,7 +319,7 @@ class Search:
         self._prices = 1000.0 / caps**3
         self.known: dict[Path, Candidate] = {}
         self.best: Candidate | None = None
-        self.bound, self.proved = 0.0, False
+        self.bound = 0.0
 
     def run(self, seeds: Iterable[Chain] = ()) -> Candidate:
         """Search, with some chains to begin with, and return the best one."""
@@ -334,7 +334,6 @@ class Search:
             prices = self._prices if turn % 2 == 0 and turn + 1 < _LISTS else highest
             better, ended = self._list(prices)
             if ended:
-                self.proved = True
                 break
             if better:
                 self._climb()

@@ -13,7 +13,7 @@ from __future__ import annotations
 import dataclasses
 import json
 import math
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -35,7 +35,6 @@ from fadecount.planning.request import Request, read_request
 
 PLAN_VERSION = 1
 EXPONENTS = tuple(0.25 * step for step in range(33))
-_ALIKE = 0.005
 
 
 def design(
@@ -46,7 +45,7 @@ def design(
     unit: Unit = ONE_EVENT,
     delta: float | None = None,
     figures: Mapping[int, float] | None = None,
-    tick_seconds: float | None = None,
+    tick_seconds: int | None = None,
 ) -> Blocks | Gradual | Gaussian:
     """The mechanism with the least error over the horizon that the search finds, and a loss at or
     below every target: a block counter, or the paper's gradual one where that is better, which is
@@ -183,7 +182,7 @@ class Plan:
 def plan(
     loss: Mapping[int, float] | Mapping[str, float] | None = None,
     *,
-    tick: str | float | None = None,
+    tick: str | int | None = None,
     horizon: int | str | None = None,
     mean_error: float | None = None,
     delay: int | str = 0,
@@ -192,8 +191,8 @@ def plan(
     delta: float | None = None,
     discover: str | Mapping[str, float] | None = None,
 ) -> Plan:
-    """The mechanisms that fit the request, best first: block counters and the paper's gradual ones,
-    with and without the allowed delay.
+    """The mechanisms that fit the request, best first: block counters and the paper's best gradual
+    one.
 
     "blocks" has levels that people read, among them hours and days, and a total within a few per
     cent of the best; "blocks for the total" has the least mean squared error of the live total,
@@ -210,6 +209,8 @@ def plan(
     losses, for a ``person`` of that length, at ``delta``, beside block counters for declared keys.
     ``{"1d": 0.5}`` gives it half of every loss and the other half to the counters: for streams
     whose events count twice, under their hidden key and under ``other``.
+
+    With a ``delay`` outputs lag by that much, and lose nothing until then.
 
     Ages, lengths, ``horizon`` and ``delay`` are durations such as "30d", or numbers of steps;
     ``tick`` is a duration, or a number of seconds. Without a horizon the oldest age is the horizon.
@@ -234,12 +235,8 @@ def plan(
         discover=discover,
     )
     discovery_for(request)  # refuses what it cannot be
-    made = [_option(name, shape, request) for name, shape in _candidates(request)]
-    fitting = [option for option in made if option is not None]
-    options: list[Option] = []
-    for option in sorted(fitting, key=lambda option: _rank(option, fitting, request)):
-        if not any(_alike(option, other) for other in options):
-            options.append(option)
+    made = [_option(name, shape, request) for shape, name in _candidates(request).items()]
+    options = _ranked([option for option in made if option is not None], request)
     if not options:
         bound = "an error that noise under these losses can have"
         raise bad_parameter("mean_error", mean_error, bound, "ask for another, or allow more")
@@ -252,27 +249,24 @@ def plan(
     )
 
 
-def _candidates(request: Request) -> Iterator[tuple[str, Shape]]:
-    """Shapes that use up the targets, with names."""
-    for delay in dict.fromkeys((0, request.delay)):
-        delayed = dataclasses.replace(request, delay=delay)
-        late = f", {delay} late" if delay else ""
-        requests = {"blocks": delayed}
-        if days := in_steps(DAYS, request.tick_seconds, request.horizon):
-            for name, figures in (("blocks for the total", {}), ("blocks for days", days)):
-                requests[name] = dataclasses.replace(delayed, figures=tuple(figures.items()))
-        for name, each in requests.items():
-            blocks = blocks_for(delayed, block_request_for(each))
-            if blocks is not None:
-                yield f"{name}{late}", blocks
-        if request.discover is not None:
-            continue
-        best = best_gradual(delayed)
-        for shape in (best, *(gradual(delayed, exponent) for exponent in (1.0, 2.0))):
-            if shape is not None and (shape is best or best is None or shape != best):
-                yield f"gradual {shape.exponent:g}{late}", shape
+def _candidates(request: Request) -> dict[Shape, str]:
+    """Shapes that use up the targets, and their names."""
+    names: dict[Shape, str] = {}
+    requests = {"blocks": request}
+    if days := in_steps(DAYS, request.tick_seconds, request.horizon):
+        for name, figures in (("blocks for the total", {}), ("blocks for days", days)):
+            requests[name] = dataclasses.replace(request, figures=tuple(figures.items()))
+    for name, each in requests.items():
+        blocks = blocks_for(request, block_request_for(each))
+        if blocks is not None:
+            names.setdefault(blocks, name)
+    if request.discover is None:
+        curve = best_gradual(request)
+        if curve is not None:
+            names[curve] = f"gradual {curve.exponent:g}"
         if request.delta is not None:
-            yield f"gaussian{late}", gaussian_design_for(delayed, request.delta)
+            names[gaussian_design_for(request, request.delta)] = "gaussian"
+    return names
 
 
 def _option(name: str, shape: Shape, request: Request) -> Option | None:
@@ -294,30 +288,19 @@ def _option(name: str, shape: Shape, request: Request) -> Option | None:
     )
 
 
-def _alike(option: Option, other: Option) -> bool:
-    """Whether a second design differs too little from the first to be worth a line."""
-    one, two = option.mechanism, other.mechanism
-    if (one.kind, one.delay) != (two.kind, two.delay):
-        return False
-    figures = ((each.error, each.final_loss) for each in (option, other))
-    return all(
-        abs(first - second) <= _ALIKE * second for first, second in zip(*figures, strict=True)
-    )
-
-
-def _rank(option: Option, options: Sequence[Option], request: Request) -> tuple[float, ...]:
-    """Block counters stand together where their best total does; among them the readable first."""
+def _ranked(options: Sequence[Option], request: Request) -> list[Option]:
+    """Options best first. Block counters stand together where their best total does, the readable
+    first."""
     if request.mean_error is not None:
-        return (option.final_loss,)
-    kind, delay = option.mechanism.kind, option.mechanism.delay
-    together = [option]
-    if isinstance(option.mechanism, Blocks):
-        alike = [each for each in options if each.mechanism.kind == kind]
-        together = [each for each in alike if each.mechanism.delay == delay]
-    return min(each.error for each in together), " for " in option.name, option.error
+        return sorted(options, key=lambda option: option.final_loss)
+    least: dict[str, float] = {}
+    for option in options:
+        kind = option.mechanism.kind
+        least[kind] = min(option.error, least.get(kind, math.inf))
+    return sorted(options, key=lambda option: least[option.mechanism.kind])
 
 
-def _for_tick(mechanism: Shape, tick_seconds: float | None) -> Shape:
+def _for_tick(mechanism: Shape, tick_seconds: int | None) -> Shape:
     """The mechanism, planned for steps of this length."""
     if isinstance(mechanism, Blocks):
         return Blocks(*mechanism.levels, planned_tick_seconds=tick_seconds)
@@ -354,10 +337,6 @@ def _reason(request: Request, option: Option, options: Sequence[Option]) -> str:
     rivals = [other for other in options if isinstance(other.mechanism, Gaussian)]
     if option is best and rivals and option not in rivals:
         parts.append("better here than Gaussian noise, and its promise never fails")
-    if mechanism.delay:
-        tick = request.tick_seconds
-        late = format_duration(mechanism.delay * tick) if tick else f"{mechanism.delay} steps"
-        parts.append(f"outputs lag by {late}")
     return "; ".join(parts) + "."
 
 
@@ -418,12 +397,9 @@ def save_plan(
 
 
 def _require_runnable(request: Request, mechanism: Shape) -> None:
-    """Refuse a plan that no stream would accept: steps that are no ticks, levels that are not on
-    the calendar of the steps."""
+    """Refuse a plan that no stream would accept: levels that are not on the calendar of the
+    steps."""
     tick, day = request.tick_seconds, UNITS["d"]
-    if tick is not None and not (tick % 1 == 0 and tick <= 366 * day):
-        remedy = "streams have ticks from a second to a year"
-        raise bad_parameter("tick", tick, "whole seconds, to be saved", remedy)
     if isinstance(mechanism, Blocks) and len(mechanism.levels) > 1:
         lengths = [level.length for level in mechanism.levels]
         fit = tick is not None and day % tick == 0

@@ -11,14 +11,13 @@ slot's start: the losses of several contributions add up, and none is older (doc
 
 from __future__ import annotations
 
-import math
 from collections.abc import Mapping
 from dataclasses import dataclass
 from fractions import Fraction
 from itertools import pairwise
 from typing import Any
 
-from fadecount.checks import LONGEST, require_integer, require_real
+from fadecount.checks import LONGEST, require_integer, require_real, require_tick
 from fadecount.durations import UNITS, parse_duration
 from fadecount.errors import ParameterError, bad_parameter
 from fadecount.mechanisms import ONE_EVENT, Mechanism, Unit
@@ -33,7 +32,7 @@ class Request:
     """Losses at ages, an error, or both, over a horizon in steps.
 
     ``mean_error`` limits the root of the mean squared error over the horizon: of the noise, not of
-    what a delay hides. ``delay`` is the longest that outputs may lag. ``tick_seconds`` is the
+    what a delay hides. ``delay`` is by how much outputs lag. ``tick_seconds`` is the
     length of a step. ``figures`` are lengths and the weights of their figures beside the total
     (None: hours and days that can be read). ``delta`` is the chance with which a promise may fail;
     without it only pure losses are planned. ``discover`` is the length of the blocks in which keys
@@ -46,7 +45,7 @@ class Request:
     mean_error: float | None = None
     delay: int = 0
     unit: Unit = ONE_EVENT
-    tick_seconds: float | None = None
+    tick_seconds: int | None = None
     figures: tuple[tuple[int, float], ...] | None = None
     delta: float | None = None
     discover: tuple[str, float] | None = None
@@ -91,7 +90,7 @@ def read_request(
         remedy = "such as Unit(of='person', events=24, per='1d')"
         raise bad_parameter("unit", unit, "a Unit", remedy)
     seconds = parse_duration(tick, name="tick") if isinstance(tick, str) else tick
-    seconds = _positive("tick", seconds, "it is the length of a step, such as 1m")
+    seconds = None if seconds is None else require_tick("tick", seconds)
     length = unit.length
     if length and seconds and seconds > (length.seconds or length.months * 28 * UNITS["d"]):
         remedy = "plan for a person within a tick"
@@ -110,11 +109,16 @@ def read_request(
     if late >= longest:
         bound = f"less than the horizon, {longest}"
         raise bad_parameter("delay", late, bound, "no output would show anything")
+    if mean_error is not None:
+        remedy = "it is an error in counts, such as 100"
+        mean_error = require_real(
+            "mean_error", mean_error, low=0.0, high=1e18, open_ends=True, remedy=remedy
+        )
     weights = None if figures is None else _in_steps("figures", figures, seconds)
     return Request(
         horizon=longest,
         targets=() if losses is None else _targets(name, losses, longest),
-        mean_error=_positive("mean_error", mean_error, "it is an error in counts, such as 100"),
+        mean_error=mean_error,
         delay=late,
         unit=unit,
         tick_seconds=seconds,
@@ -124,7 +128,7 @@ def read_request(
     )
 
 
-def _in_steps(name: str, values: Any, tick: float | None) -> dict[Any, float]:
+def _in_steps(name: str, values: Any, tick: int | None) -> dict[Any, float]:
     """A mapping with durations as steps."""
     if not isinstance(values, Mapping):
         remedy = "such as {60: 0.5, 1440: 2.0}"
@@ -135,20 +139,14 @@ def _in_steps(name: str, values: Any, tick: float | None) -> dict[Any, float]:
     return steps
 
 
-def _steps(name: str, value: Any, tick: float | None) -> Any:
+def _steps(name: str, value: Any, tick: int | None) -> Any:
     """A written duration in steps, rounded up, which is the stricter age; others as they are."""
     if not isinstance(value, str):
         return value
     if tick is None:
         bound = "a number of steps without a tick"
         raise bad_parameter(name, value, bound, "give tick, such as 1m")
-    return math.ceil(Fraction(parse_duration(value, name=name)) / Fraction(tick))
-
-
-def _positive(name: str, value: Any, remedy: str) -> float | None:
-    if value is None:
-        return None
-    return require_real(name, value, low=0.0, high=1e18, open_ends=True, remedy=remedy)
+    return -(-parse_duration(value, name=name) // tick)
 
 
 def _targets(name: str, losses: dict[Any, float], horizon: int) -> tuple[tuple[int, float], ...]:

@@ -10,7 +10,6 @@ from typing import Any
 
 from fadecount.mechanisms import Blocks, Mechanism, Unit
 from fadecount.streams.calendar import BlockCalendar
-from fadecount.streams.discovery import HiddenKeys
 from fadecount.streams.loss import StreamLoss
 from fadecount.streams.status import Status
 
@@ -183,7 +182,7 @@ class TopList:
 class Statement:
     """The privacy loss (ε) of a `subject`: exact or an upper bound. `shown` is rounded up; a
     fifty-fifty guess can become as sure as `sure`; `meaning` says so in a sentence. `age` is null
-    where the subject has none. `cause` is what is published at this age, where that is known."""
+    where the subject has none."""
 
     loss: float
     shown: str
@@ -192,18 +191,15 @@ class Statement:
     age_seconds: int | None
     age: str | None
     meaning: str
-    cause: str | None = None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Privacy:
     """The `losses` of a stream's unit that were asked for, or at common ages; then with the whole
-    `curve`. A typical error of a total over a year is `typical_error`."""
+    `curve`."""
 
     stream: str
     unit: str
-    tick_seconds: int
-    typical_error: float
     losses: list[Statement]
     curve: list[Statement]
 
@@ -227,12 +223,12 @@ def stream_info(
     shows nothing more.
     """
     description, ticks = status.description, status.description.ticks
+    hidden, loss = description.hidden, status.loss
     first, last = status.shown_from, status.published_tick
     horizon = description.mechanism.last_step
     ended = horizon is not None and status.published_steps >= horizon
     due = None if ended else ticks.start_seconds(last + 2)
     is_published = status.published_steps > 0
-    loss = status.loss
     return StreamInfo(
         name=description.name,
         state="ended" if ended else state,
@@ -248,7 +244,7 @@ def stream_info(
         unit_text=description.unit.text,
         interval=f"95 %, {description.unit.covers}",
         group=None if status.group is None else status.group.about,
-        hidden=_hidden(description.hidden),
+        hidden=None if hidden is None else hidden.about(loss.histories),
         histories=loss.histories,
         retain_seconds=status.retain_seconds,
         first_start=ticks.local(first) if is_published else None,
@@ -280,16 +276,6 @@ def _levels(status: Status, loss: StreamLoss, with_next: bool) -> tuple[LevelInf
         )
         for at, (per, level) in enumerate(zip(description.levels, mechanism.levels, strict=True))
     )
-
-
-def _hidden(hidden: HiddenKeys | None) -> dict[str, Any] | None:
-    if hidden is None:
-        return None
-    discovery = {
-        **json.loads(hidden.discovery.to_json()),
-        "thresholds": hidden.discovery.thresholds,
-    }
-    return {**hidden.to_json(), "discovery": discovery, "delta": hidden.exception()}
 
 
 def _next_figure(status: Status, calendar: BlockCalendar, level: int, lag: int) -> NextFigure:

@@ -102,7 +102,6 @@ class Client:
         group_loss: Mapping[str, float] | None = None,
         discovery: Discovery | None = None,
         other: str | None = None,
-        retain: str | None = None,
     ) -> bool:
         """Create a stream that begins with the current tick; False if it exists already with this
         description and these keys.
@@ -111,8 +110,7 @@ class Client:
         protected, such as ``{"of": "person", "events": 3}``; by default one event. ``group`` names
         the streams that count the same people; the first one states their promise, such as
         ``group_loss={"1h": 0.5, "1y": 4}``. ``discovery`` says how undeclared keys appear by
-        themselves; with ``other``, they count under that declared key too. ``retain`` is how long
-        figures are kept, such as ``90d``; by default for ever.
+        themselves; with ``other``, they count under that declared key too.
         """
         body = {
             "name": name,
@@ -127,7 +125,6 @@ class Client:
             "group_loss": None if group_loss is None else dict(group_loss),
             "discovery": None if discovery is None else json.loads(discovery.to_json()),
             "other": other,
-            "retain": retain,
         }
         return not self._exchange("POST", "/v1/streams", body=_given(body))["repeated"]
 
@@ -223,11 +220,6 @@ class Client:
         parameters = {**query, "together": "true" if together else None}
         rows = self._pages(f"{_path(name)}/{route}", parameters, "figures")
         return msgspec.convert(rows, list[PublishedFigure])
-
-    def loss(self, name: str, age: str) -> float:
-        """The privacy loss of an event of an age, such as ``1h``: exact or an upper bound."""
-        answer = self._exchange("GET", f"{_path(name)}/privacy", {"age": age})
-        return float(answer["losses"][0]["loss"])
 
     def _pages(self, path: str, query: Mapping[str, str | None], rows: str) -> list[Any]:
         """The rows of all pages of a list."""

@@ -59,7 +59,7 @@ class Connections:
         self.open: set[Connection] = set()
         self.waiting: OrderedDict[Connection, None] = OrderedDict()
         """Those without a request to answer, the ones that have waited longest first."""
-        self.most_sending, self._sending = MOST_SENDING, 0
+        self._sending = 0
         self._readers: Counter[int] = Counter()
 
     @contextmanager
@@ -67,7 +67,7 @@ class Connections:
         """While a large body is being sent. Clients that do not read theirs cannot fill the memory
         with them: one too many is refused."""
         if id(body) not in self._readers:
-            if self._sending + len(body) > self.most_sending:
+            if self._sending + len(body) > MOST_SENDING:
                 raise unavailable("too many large answers are being sent; send it again")
             self._sending += len(body)
         self._readers[id(body)] += 1
@@ -123,7 +123,7 @@ class Connection(asyncio.Protocol):
         self._task: asyncio.Task[None] | None = None
         """Answers the request; None while there is none that can be answered."""
         self._message_bytes = 0
-        self._in_message = self._in_head = self._has_written = self._is_live = False
+        self._in_message = self._in_head = self._has_written = False
         self._keep_alive = True
 
     # What the transport says.
@@ -152,10 +152,7 @@ class Connection(asyncio.Protocol):
     def data_received(self, data: bytes) -> None:
         if self._task is not None and not self._in_message:  # nothing is read before the answer
             self._keep_alive = False
-            if self._is_live:
-                self.transport.abort()
-            else:
-                self.transport.pause_reading()
+            self.transport.pause_reading()
             return
         self._message_bytes += len(data)
         try:
@@ -237,7 +234,10 @@ class Connection(asyncio.Protocol):
             and parser.should_keep_alive()
             and not parser.should_upgrade()
         )
-        raw, _, request.query_string = self._target(headers.get("host", "")).partition(b"?")
+        # an address would name a host a second time, and a fragment is no part of a target
+        if not self._url.startswith(b"/") or len(self._url) > HEAD_BYTES or b"#" in self._url:
+            raise ValueError("not a plain target")
+        raw, _, request.query_string = self._url.partition(b"?")
         request.path = unquote(raw.decode("ascii"))
         try:
             if self._repeats:
@@ -253,17 +253,6 @@ class Connection(asyncio.Protocol):
         else:
             if headers.get("expect", "").lower() == "100-continue":
                 self.transport.write(b"HTTP/1.1 100 Continue\r\n\r\n")
-
-    def _target(self, host: str) -> bytes:
-        """The path and the query, of a target that is a path or an address of this host; without a
-        fragment. Every program reads it alike."""
-        url, own = self._url, b"http://%b/" % host.lower().encode("latin-1")
-        if len(url) <= HEAD_BYTES and b"#" not in url:
-            if url.startswith(b"/"):
-                return url
-            if url.lower().startswith(own):
-                return url[len(own) - 1 :]
-        raise ValueError("not a plain target")
 
     def on_body(self, data: bytes) -> None:
         if not self._is_answered:
@@ -327,7 +316,6 @@ class Connection(asyncio.Protocol):
                 await self._writable.wait()
                 self.transport.write(body[at : at + PIECE_BYTES])
         if answer.frames is not None and request.method != "HEAD":
-            self._is_live = True
             self.transport.set_write_buffer_limits(high=0)  # a slow reader gets the newest only
             async with aclosing(answer.frames) as frames:
                 async for frame in frames:

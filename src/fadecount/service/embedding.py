@@ -15,6 +15,7 @@ from fadecount.service.answers import Badge, TopKey, TopList
 from fadecount.service.http import CSV, Tagged, tagged_json
 from fadecount.service.read_routes import ReadRequest, slot_length
 from fadecount.service.reader_pool import PublicStream
+from fadecount.streams.description import TOTAL
 from fadecount.streams.export import (
     TIMES,
     about_stream,
@@ -225,11 +226,18 @@ def get_package(request: ReadRequest) -> Tagged:
 def get_package_figures(request: ReadRequest) -> Tagged:
     """The figures of the data package: of every day (or of the largest blocks below), the newest
     50,000 rows."""
-    stream, published = request.stream, request.published
+    stream, published, ticks = request.stream, request.published, request.stream.ticks
+    # so many slots hold these rows; what is before them is not read
+    most, per = MOST_ROWS // max(1, len(stream.keys)) + 2, published.description.default_per
+    length = ticks.tick_seconds if per == TOTAL else parse_duration(per)
+    has_levels = bool(published.description.levels)  # then each level has its own first figure
+    earliest = published.first_tick if has_levels else stream.status.shown_from
+    over = ticks.start_seconds(published.first_tick + published.steps)
+    since = ticks.at(max(ticks.start_seconds(earliest), over - most * length))
     rows: list[tuple[object, ...]] = []
-    for table in published_tables(published) if published.steps else ():
+    for table in published_tables(published, since=since) if published.steps else ():
         newest = {name: column[-MOST_ROWS:] for name, column in table.items()}
-        rows = [*rows, *table_rows(stream.name, newest, stream.ticks.zone)][-MOST_ROWS:]
+        rows = [*rows, *table_rows(stream.name, newest, ticks.zone)][-MOST_ROWS:]
     return Tagged(csv_text([columns_of(published.description), *rows]).encode(), CSV)
 
 

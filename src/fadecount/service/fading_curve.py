@@ -21,9 +21,8 @@ from fadecount.rounding import shown_chance, shown_loss
 from fadecount.service.answers import Statement
 from fadecount.streams.loss import StreamLoss
 
-YEAR = UNITS["y"]
-LONGEST_SECONDS = 100 * YEAR
-_LANDMARKS = (*(UNITS[unit] for unit in ("m", "h", "d", "w", "mo", "y")), 10 * YEAR)
+LONGEST_SECONDS = 100 * UNITS["y"]
+_LANDMARKS = (*(UNITS[unit] for unit in ("m", "h", "d", "w", "mo", "y")), 10 * UNITS["y"])
 _POINTS_PER_DECADE = 24
 
 
@@ -60,11 +59,11 @@ class FadingCurve:
         """
         return self.stream.at_age(math.ceil(age_seconds / self.tick_seconds), due=self.due)
 
-    def statement(self, age_seconds: int, cause: str | None = None) -> Statement:
+    def statement(self, age_seconds: int) -> Statement:
         """The loss at an age, as numbers and in words."""
         age = format_duration(age_seconds)
         subject, loss = self.unit.ago(age), self.loss(age_seconds)
-        return self.stated(subject, loss, age_seconds=age_seconds, age=age, cause=cause)
+        return self.stated(subject, loss, age_seconds=age_seconds, age=age)
 
     def statements(self) -> list[Statement]:
         """The losses at common ages, from one tick on."""
@@ -72,14 +71,12 @@ class FadingCurve:
 
     def curve(self) -> list[Statement]:
         """The loss at ages from one tick to a hundred years, evenly spaced in their logarithm; of
-        blocks also where it grows, with the cause."""
-        causes: dict[int, str] = {}
+        blocks also where it grows."""
+        ages = set(curve_ages(self.tick_seconds))
         if isinstance(self.mechanism, Blocks):
-            for age, cause in self.mechanism.loss_steps(self.tick_seconds):
-                seconds = max(1, age) * self.tick_seconds
-                causes[seconds] = "; ".join([*filter(None, [causes.get(seconds)]), cause])
-        ages = sorted({*curve_ages(self.tick_seconds), *causes})
-        return [self.statement(age, causes.get(age)) for age in ages]
+            steps = self.mechanism.loss_steps(self.tick_seconds)
+            ages |= {max(1, age) * self.tick_seconds for age, _ in steps}
+        return [self.statement(age) for age in sorted(ages)]
 
     def person(self, visits: int, every_seconds: int, during_seconds: int) -> Statement:
         """The loss of all visits of a person who came up to ``visits`` times in any
@@ -108,7 +105,6 @@ class FadingCurve:
         whether: str = "it happened",
         age_seconds: int | None = None,
         age: str | None = None,
-        cause: str | None = None,
     ) -> Statement:
         """A loss as numbers, and what it means for someone who guesses ``whether``; for readers who
         have never heard of differential privacy. Says what a delta means, if there is one."""
@@ -138,14 +134,7 @@ class FadingCurve:
             age_seconds=age_seconds,
             age=age,
             meaning=meaning,
-            cause=cause,
         )
-
-    def typical_error(self) -> float:
-        """The root of the mean squared error of the noise over a year of ticks, or up to the last
-        tick of a mechanism that ends before."""
-        ticks = max(2, YEAR // self.tick_seconds)
-        return math.sqrt(self.mechanism.mse(min(ticks, self.mechanism.last_step or ticks)))
 
 
 @lru_cache(maxsize=64)

@@ -136,24 +136,14 @@ def json_answer(value: object, *, status: int = 200) -> Answer:
 
 
 class Tagged:
-    """A body with its entity tag, for any number of readers.
-
-    ``next_page`` is the query of the page after it, if there is one.
-    """
+    """A body with its entity tag, for any number of readers."""
 
     __slots__ = ("_headers", "_kind", "_tag", "body")
 
-    def __init__(
-        self, body: bytes, media_type: str = JSON, *, next_page: str | None = None
-    ) -> None:
+    def __init__(self, body: bytes, media_type: str = JSON) -> None:
         self.body, self._kind = body, media_type.encode()
         self._tag = f'"{hashlib.sha256(self._kind + body).hexdigest()[:32]}"'
-        self._headers: Headers = (
-            (b"etag", self._tag.encode()),
-            (b"vary", b"Accept, Authorization"),
-        )
-        if next_page:  # relative, so it also works behind a proxy
-            self._headers += ((b"link", f'<?{next_page}>; rel="next"'.encode()),)
+        self._headers: Headers = ((b"etag", self._tag.encode()), (b"vary", b"Authorization"))
 
     def __len__(self) -> int:
         return len(self.body)

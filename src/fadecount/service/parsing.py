@@ -2,19 +2,16 @@
 themselves.
 
 No refusal repeats a value. In addition to what the structs define, these are refused: nesting
-deeper than the parser allows, numbers out of range, text that is not Unicode, anything after the
-value, and an object that names a field twice. Inside a single event, of which a body may have very
-many, the last of two equal fields counts.
+deeper than the parser allows, numbers out of range, text that is not Unicode, and anything after
+the value. Of two equal fields of an object the last counts.
 """
 
 from __future__ import annotations
 
-import json
 import re
 from collections import Counter
-from collections.abc import Callable
 from datetime import datetime
-from functools import lru_cache, partial
+from functools import lru_cache
 from typing import Annotated, Any, Literal, TypeVar
 from urllib.parse import parse_qsl
 
@@ -101,7 +98,7 @@ class NewStream(Struct, forbid_unknown_fields=True):
     `discovery` says how undeclared keys appear by themselves, as a plan file holds it; `other` is
     the declared key under which these count too. Streams that count the same people are in one
     `group`, whose promise the first of them states: `group_loss`, the largest loss up to each age,
-    or ever. Figures are kept for the time `retain`, such as 90d (null: for ever)."""
+    or ever."""
 
     name: Text
     tick: Text
@@ -113,7 +110,6 @@ class NewStream(Struct, forbid_unknown_fields=True):
     other: Text | None = None
     group: Text | None = None
     group_loss: dict[str, float] | None = None
-    retain: Text | None = None
 
 
 class NewKeys(Struct, forbid_unknown_fields=True):
@@ -176,7 +172,7 @@ class FiguresQuery(SoFarQuery, frozen=True):
     since: Annotated[Time, _described(f"{_TIME}; slots that begin then or later")] | None = None
     until: Annotated[Time, _described(f"{_TIME}; slots that begin before")] | None = None
     limit: Annotated[int, _limit(MOST_ROWS)] = 1000
-    cursor: Annotated[str, _described(_NEXT, pattern=r"^-?\d{1,18}\.\d{1,9}$")] | None = None
+    cursor: Annotated[int, _described(_NEXT, ge=-(1 << 50), le=1 << 50)] | None = None
 
 
 class ShownQuery(Query, frozen=True):
@@ -213,18 +209,22 @@ _DECODERS: dict[type[Struct], msgspec.json.Decoder[Any]] = {
 
 def parse(body: bytes, kind: type[Body]) -> Body:
     """The body as a struct, or a Problem with status 400 that repeats none of it."""
-    value: Body = _decoded(body, _DECODERS[kind].decode)
-    _refuse_duplicates(body)
+    try:
+        value: Body = _DECODERS[kind].decode(body)
+    except msgspec.ValidationError as error:
+        # such a message comes from our types; other messages may quote the body
+        safe = _SAFE.fullmatch(str(error))
+        detail = _sentence(safe[0]) if safe else "the body has an unknown field or value"
+        raise bad_request("wrong_body", detail) from None
+    except (ValueError, RecursionError):  # msgspec.DecodeError is a ValueError
+        raise bad_request("not_json", "the body must be JSON in UTF-8") from None
     return value
 
 
 def parse_events(body: bytes) -> SentEvents:
     """The events of a body. Equal ones are counted, so that most of the work is done once for each
     different event."""
-    whole: Events = _decoded(body, _DECODERS[Events].decode)
-    # a second list of events would replace the first; a name may also be written with escapes
-    if b"\\" in body or max(body.count(b'"events"'), body.count(b'"person"')) > 1:
-        _refuse_duplicates(body)
+    whole = parse(body, Events)
     return SentEvents(Counter(whole.events), whole.person)
 
 
@@ -235,33 +235,10 @@ def checked_text(value: str, what: str) -> str:
     return value
 
 
-def _decoded(body: bytes, decode: Callable[[bytes], Any]) -> Any:
-    try:
-        return decode(body)
-    except msgspec.ValidationError as error:
-        # such a message comes from our types; other messages may quote the body
-        safe = _SAFE.fullmatch(str(error))
-        detail = _sentence(safe[0]) if safe else "the body has an unknown field or value"
-        raise bad_request("wrong_body", detail) from None
-    except (ValueError, RecursionError):  # msgspec.DecodeError is a ValueError
-        raise bad_request("not_json", "the body must be JSON in UTF-8") from None
-
-
 def _sentence(reason: str) -> str:
     reason, _, place = reason.partition(" - at `$")
     where = re.sub(r"\[[^\]]*\]", "[]", place.rstrip("`")).lstrip(".") or "the body"
     return f"{where} does not fit: {reason.replace('`', '')}; see /v1/openapi.json"
-
-
-def _refuse_duplicates(body: bytes) -> None:
-    """Refuse a body, which was decoded before, if an object in it names a field twice: the decoder
-    of structs keeps the last one."""
-
-    def once(pairs: list[tuple[str, object]]) -> None:
-        if len({name for name, _ in pairs}) != len(pairs):
-            raise bad_request("duplicate_field", "an object must name each field once")
-
-    _decoded(body, partial(json.loads, object_pairs_hook=once))
 
 
 LONGEST_QUERY = 2048

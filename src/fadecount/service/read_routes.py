@@ -8,15 +8,13 @@ has an entity tag, so a reader who has it already gets a status 304.
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncGenerator, Awaitable, Callable, Iterator, Mapping, Sequence
+from collections.abc import AsyncGenerator, Awaitable, Callable, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime
 from functools import wraps
 from typing import Any
-from urllib.parse import urlencode
 
 import msgspec
-import numpy as np
 
 from fadecount.durations import UNITS, format_duration, parse_duration
 from fadecount.errors import ParameterError
@@ -30,9 +28,7 @@ from fadecount.service.answers import (
 )
 from fadecount.service.fading_curve import FadingCurve
 from fadecount.service.http import (
-    CSV,
     EMBEDDED_HEADERS,
-    JSON,
     SECURITY_HEADERS,
     Answer,
     Problem,
@@ -49,7 +45,7 @@ from fadecount.service.reader_pool import PublicStream, ReaderPool
 from fadecount.service.settings import Clock
 from fadecount.service.tokens import Access, Grant
 from fadecount.streams.description import TOTAL
-from fadecount.streams.export import COLUMNS, csv_text, table_rows
+from fadecount.streams.export import table_rows
 from fadecount.streams.published import Published
 from fadecount.streams.reader import Reader
 from fadecount.streams.slots import Figures, no_figures
@@ -102,13 +98,12 @@ class ReadRequest:
 
     stream: PublicStream
     query: Any
-    as_csv: bool
     published: Published
     positions: Sequence[int]
     as_of: int | None
 
     @classmethod
-    def of(cls, stream: PublicStream, query: Any, as_csv: bool, reader: Reader) -> ReadRequest:
+    def of(cls, stream: PublicStream, query: Any, reader: Reader) -> ReadRequest:
         """The question of a query, or a Problem."""
         published, positions = stream.published(reader), range(len(stream.keys))
         as_of = _vintage(stream, query.as_of) if isinstance(query, FigureQuery) else None
@@ -121,7 +116,7 @@ class ReadRequest:
             if key not in stream.positions:
                 raise not_found()
             positions = range(stream.positions[key], stream.positions[key] + 1)
-        return cls(stream, query, as_csv, published, positions, as_of)
+        return cls(stream, query, published, positions, as_of)
 
 
 def from_published(
@@ -134,13 +129,13 @@ def from_published(
     @wraps(make)
     async def handler(context: ReadContext, request: Request) -> Answer:
         stream = await context.pool.stream(request.name)
-        query, as_csv = request.query, _wants_csv(request.headers.get("accept", ""))
+        query = request.query
 
         def read(reader: Reader) -> Tagged:
             with refusing("bad_query", slot_lengths(stream), (ParameterError,)):
-                return make(ReadRequest.of(stream, query, as_csv, reader))
+                return make(ReadRequest.of(stream, query, reader))
 
-        tagged = await context.pool.read(stream, (make.__name__, as_csv, query), read)
+        tagged = await context.pool.read(stream, (make.__name__, query), read)
         # until the open tick is over; a second less, so that nobody who hears of the change has an
         # answer from before
         due = context.clock.until(stream.ticks.start_seconds(stream.last_tick + 2))
@@ -153,12 +148,6 @@ def from_published(
         )
 
     return handler
-
-
-def _wants_csv(accept: str) -> bool:
-    """Whether ``Accept`` asks for CSV and not for JSON before it."""
-    kinds = [each.partition(";")[0].strip().lower() for each in accept.split(",")]
-    return "text/csv" in kinds and JSON not in kinds[: kinds.index("text/csv")]
 
 
 async def list_streams(context: ReadContext, request: Request) -> Answer:
@@ -220,104 +209,75 @@ def _privacy(name: str, query: PrivacyQuery, curve: FadingCurve) -> Privacy:
     return Privacy(
         stream=name,
         unit=curve.unit.text,
-        tick_seconds=curve.tick_seconds,
-        typical_error=round(curve.typical_error(), 1),
         losses=losses,
         curve=points,
     )
 
 
-Part = tuple[Figures, slice, str | None]
-"""Figures, which of their rows are on the page, and where the next page begins."""
-
-
 def get_figures(request: ReadRequest) -> Tagged:
     """Figures of hours, days, weeks or months with exact intervals, oldest first, in pages; or with
-    `per=total` the total after each tick as it was published then. JSON or CSV. Reading costs no
-    privacy."""
-    return _page(request, slot_length(request.stream, request.query.per, totals=True), _figures)
+    `per=total` the total after each tick as it was published then. Reading costs no privacy."""
+    per = slot_length(request.stream, request.query.per, totals=True)
+    return _page(request, per, *_figures(request, per))
 
 
 def get_total(request: ReadRequest) -> Tagged:
-    """The total since the stream began, as it is known now; JSON or CSV."""
-    return _page(request, TOTAL, _total)
+    """The total since the stream began, as it is known now."""
+    return _page(request, TOTAL, _total(request))
 
 
 def get_so_far(request: ReadRequest) -> Tagged:
-    """The slot that is not over: so far today, for a day; JSON or CSV."""
-
-    def so_far(request: ReadRequest, per: str) -> Part:
-        return request.published.so_far(per, as_of=request.as_of), slice(None), None
-
-    return _page(request, slot_length(request.stream, request.query.per), so_far)
+    """The slot that is not over: so far today, for a day."""
+    per, published = slot_length(request.stream, request.query.per), request.published
+    return _page(request, per, published.so_far(per, as_of=request.as_of))
 
 
-def _page(request: ReadRequest, per: str, read: Callable[[ReadRequest, str], Part]) -> Tagged:
-    """What was asked for, with what one must know of it."""
-    stream, query, published = request.stream, request.query, request.published
-    description, zone = stream.status.description, stream.ticks.zone
-    description.require_sum(per)
-    figures, part, following = no_figures(len(published.keys)), slice(0), None
-    if published.steps:
-        figures, part, following = read(request, per)
-    table = figures.table((None,) if query.together else stream.keys, request.positions)
-    table = {name: column[part] for name, column in table.items()}
-    rows: Iterator[Any] = table_rows(stream.name, table, zone)
-    if request.as_csv:
-        parameters = {name: str(each) for name, each in msgspec.to_builtins(query).items()}
-        link = urlencode({**parameters, "cursor": following}) if following else None
-        return Tagged(csv_text([COLUMNS, *rows]).encode(), CSV, next_page=link)
+def _page(request: ReadRequest, per: str, figures: Figures, following: int | None = None) -> Tagged:
+    """Figures with what one must know of them; the next page begins with the tick ``following``."""
+    stream, zone = request.stream, request.stream.ticks.zone
+    rows: list[Any] = []
+    if request.published.steps:
+        keys = (None,) if request.query.together else stream.keys
+        rows = list(table_rows(stream.name, figures.table(keys, request.positions), zone))
     through = stream.through if request.as_of is None else request.as_of
     page = FigurePage(
         stream=stream.name,
         per=per,
         zone=zone,
-        unit_text=description.unit.text,
+        unit_text=stream.status.description.unit.text,
         published_through=None if through is None else stream.ticks.local(through),
         figures=[PublishedFigure(*row) for _, *row in rows],
-        next=following,
+        next=None if following is None else str(following),
     )
     return tagged_json(page)
 
 
-def _figures(request: ReadRequest, per: str) -> Part:
-    """A page, and where the next one begins: its tick, and the first of the keys."""
+def _figures(request: ReadRequest, per: str) -> tuple[Figures, int | None]:
+    """A page of whole slots, at least one, and with which tick the next page begins."""
     query, stream, published = request.query, request.stream, request.published
-    first, skip = None, 0
-    if query.since is not None:
+    first = query.cursor
+    if first is None and query.since is not None:
         first = _first_from(stream, query.since, "since")
-    if query.cursor is not None:
-        first, skip = map(int, query.cursor.split("."))
     end = published.first_tick + published.steps if request.as_of is None else request.as_of
     if query.until is not None:
         end = min(end, _first_from(stream, query.until, "until"))
-    width = max(1, len(request.positions))
-    most = max(1, min(query.limit // width + 2, MOST_CELLS // max(1, len(stream.keys))))
-    begin = published.first_tick if first is None else first
+    width, keys = max(1, len(request.positions)), max(1, len(stream.keys))
+    most = max(1, min(query.limit // width, MOST_CELLS // keys))
     if per == TOTAL:
-        if first is not None:
-            stream.require_kept(first)
-        begin = max(stream.status.shown_from, begin)
-        end_of_page = min(end, begin + most)
-        pieces = published.running(since=begin, until=end_of_page, as_of=request.as_of)
+        begin = stream.status.shown_from if first is None else max(first, published.first_tick)
+        following = begin + most
+        pieces = published.running(since=begin, until=min(end, following), as_of=request.as_of)
         figures = Figures.joined([no_figures(1 if query.together else len(stream.keys)), *pieces])
     else:
         figures = published.figures(per, since=first, until=end, as_of=request.as_of, most=most)
-    places = np.flatnonzero(figures.known[:, request.positions].ravel())
-    skipped = int(np.searchsorted(places, skip))
-    page = slice(skipped, skipped + query.limit)
-    if len(places) <= page.stop and len(figures) < most:
-        return figures, page, None
-    slot, column = divmod(int(places[page.stop]), width) if len(places) > page.stop else (most, 0)
-    is_counted = per == TOTAL or not slot
-    tick = begin + slot if is_counted else stream.ticks.at(int(figures.ends[slot - 1]))
-    return figures, page, f"{tick}.{column}" if tick < end else None
+        following = stream.ticks.at(int(figures.ends[-1])) if len(figures) == most else end
+    return figures, following if following < end else None
 
 
-def _total(request: ReadRequest, _per: str) -> Part:
+def _total(request: ReadRequest) -> Figures:
     published, stream, at = request.published, request.stream, request.query.at
     if at is None:
-        return published.total(as_of=request.as_of), slice(None), None
+        return published.total(as_of=request.as_of)
     with refusing("bad_query", TIMES):
         times = [msgspec.convert(each, Time, strict=False) for each in at.split(",")]
     if len(times) > 1 and len(times) * len(stream.keys) > MOST_CELLS:
@@ -326,7 +286,7 @@ def _total(request: ReadRequest, _per: str) -> Part:
     began = stream.ticks.local(published.first_tick)
     detail = f"at must be {began} or later, where the stream began"
     with refusing("bad_query", detail, (ParameterError,)):
-        return published.totals(ticks, as_of=request.as_of), slice(None), None
+        return published.totals(ticks, as_of=request.as_of)
 
 
 def _vintage(stream: PublicStream, moment: datetime | None) -> int | None:
@@ -338,7 +298,6 @@ def _vintage(stream: PublicStream, moment: datetime | None) -> int | None:
     if not first <= tick <= through:
         bound = f"from {shown(first)} to {shown(through)}"
         raise bad_request("bad_query", f"as_of must be {bound}: nothing later is published")
-    stream.require_kept(tick)
     return tick
 
 

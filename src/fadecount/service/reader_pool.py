@@ -77,16 +77,6 @@ class PublicStream:
         nothing."""
         return self.last_tick + 1 if self.status.published_steps else None
 
-    def require_kept(self, tick: int) -> None:
-        """Refuse a tick before which figures were removed that were public then."""
-        if self.status.kept and tick < self.status.shown_from:
-            raise removed()
-
-
-def removed() -> Problem:
-    detail = "figures of that time were removed; ask from first_start on, or for longer slots"
-    return Problem(410, "removed", detail)
-
 
 class ReaderPool:
     """Reads on a few threads, each with its own connection, and keeps every answer until its stream
@@ -225,7 +215,8 @@ class ReaderPool:
                     self._open.add(reader)
                 return question(reader)
             except RemovedError:
-                raise removed() from None
+                detail = "they were removed; ask from first_start on, or for longer slots"
+                raise Problem(410, "removed", detail) from None
             except StoreError:
                 self._local.reader = None
                 if reader is not None:

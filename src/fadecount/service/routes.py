@@ -23,13 +23,7 @@ from fadecount.service import answers, embedding, operations, parsing, website
 from fadecount.service import read_routes as read
 from fadecount.service import write_routes as write
 from fadecount.service.http import JSON, Answer, Problem, Request, Tagged, not_found, unavailable
-from fadecount.service.parsing import (
-    LONGEST_ID,
-    FigureQuery,
-    Query,
-    parameter_schemas,
-    parse_query,
-)
+from fadecount.service.parsing import LONGEST_ID, Query, parameter_schemas, parse_query
 from fadecount.service.tokens import Access, Role
 
 log = logging.getLogger("fadecount.service")
@@ -294,9 +288,7 @@ def _answer(route: Route) -> dict[str, Any]:
     if isinstance(route.answer, str):
         schema = {"type": "object"} if route.answer == "application/json" else _TEXT
         return {"description": "as the summary says", "content": {route.answer: {"schema": schema}}}
-    content: dict[str, Any] = {"application/json": {"schema": _reference(route.answer)}}
-    if route.query is not None and issubclass(route.query, FigureQuery):
-        content["text/csv"] = {"schema": _TEXT}
+    content = {"application/json": {"schema": _reference(route.answer)}}
     return {"description": inspect.cleandoc(route.answer.__doc__ or ""), "content": content}
 
 

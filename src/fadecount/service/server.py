@@ -10,10 +10,8 @@ import os
 import resource
 import signal
 import socket
-import sys
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import replace
-from typing import Any
 
 from fadecount.errors import StoreError
 from fadecount.service.connection import Connection, Connections
@@ -155,7 +153,7 @@ class Service:
         states: Mapping[str, int] = leader.states() if leader else {}
         return {
             "ready": int(self.trouble() is None),
-            "tick_lag_seconds": round(leader.lag_seconds(), 1) if leader else 0,
+            "tick_lag_seconds": int(leader.lag_seconds()) if leader else 0,
             "live_readers": self.reading.live_readers,
             "ticker_failures_total": writer.failures,
             "ticks_closed_total": writer.ticks_closed,
@@ -238,19 +236,19 @@ def room_for(connections: int) -> int:
     return max(1, allowed - BACKLOG - OTHER_FILES)
 
 
-def configure_logs(stream: Any = None) -> None:
+def configure_logs() -> None:
     """One line per log entry, to standard error: a time, a level, a message from this code, names
     of streams. No counts, inputs, keys or tokens."""
-    handler = logging.StreamHandler(stream or sys.stderr)
-    handler.setFormatter(logging.Formatter("%(asctime)s %(levelname)s %(message)s"))
-    logging.basicConfig(level=logging.WARNING, handlers=[handler], force=True)
+    form = "%(asctime)s %(levelname)s %(message)s"
+    logging.basicConfig(level=logging.WARNING, format=form, force=True)
 
 
 def _listen(host: str, port: int) -> socket.socket:
-    """A listening socket. Connections inherit its options: no delay, and TCP keepalive, by which
-    the system closes connections of clients that do not respond."""
+    """A listening socket. Connections inherit its option, by which the system closes those whose
+    clients confirm nothing."""
     family = socket.AF_INET6 if ":" in host else socket.AF_INET
-    listening = socket.socket(family, socket.SOCK_STREAM)
+    # asyncio lets answers go at once where the socket names its protocol
+    listening = socket.socket(family, socket.SOCK_STREAM, socket.IPPROTO_TCP)
     listening.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
     try:
         listening.bind((host, port))
@@ -260,15 +258,7 @@ def _listen(host: str, port: int) -> socket.socket:
         raise StoreError(
             f"cannot listen on {host} port {port}: {reason}; choose another with --port or --host"
         ) from error
-    listening.setsockopt(socket.SOL_SOCKET, socket.SO_KEEPALIVE, 1)
-    options = {
-        "TCP_NODELAY": 1,
-        "TCP_KEEPIDLE": 15,
-        "TCP_KEEPINTVL": 5,
-        "TCP_KEEPCNT": 3,
-        "TCP_USER_TIMEOUT": 1000 * SILENT_SECONDS,
-    }
-    for name, value in options.items():
-        if hasattr(socket, name):  # not every system has all of them
-            listening.setsockopt(socket.IPPROTO_TCP, getattr(socket, name), value)
+    if hasattr(socket, "TCP_USER_TIMEOUT"):  # not every system has it
+        option = socket.TCP_USER_TIMEOUT
+        listening.setsockopt(socket.IPPROTO_TCP, option, 1000 * SILENT_SECONDS)
     return listening

@@ -194,6 +194,8 @@ def _is_in(address: str, among: Sequence[Network]) -> bool:
         number = ipaddress.ip_address(address)
     except ValueError:
         return False
+    if isinstance(number, ipaddress.IPv6Address):  # a socket for both shows an IPv4 address so
+        number = number.ipv4_mapped or number
     return any(number in network for network in among)
 
 

@@ -15,7 +15,6 @@ import msgspec
 from fadecount.durations import parse_duration
 from fadecount.errors import ParameterError
 from fadecount.mechanisms import (
-    Blocks,
     Discovery,
     Mechanism,
     Unit,
@@ -44,10 +43,6 @@ from fadecount.service.writer import Leader, Writer
 from fadecount.streams import Description, Group, Ticks
 from fadecount.streams.audit_log import AuditLogError, acting_as
 from fadecount.streams.discovery import HiddenKeys
-from fadecount.streams.store import check_retention
-
-LONGEST_DELAY = 1_000_000
-"""The largest delay in ticks: delayed counts are kept one by one."""
 
 LARGEST_ON_LOOP = 1 << 14
 """Bytes of a body that are parsed at once; a larger one is parsed on a thread, so other requests do
@@ -64,7 +59,6 @@ _WRONG = {
     " day or month, and a mechanism of pure loss; other must be one of the declared keys",
     "bad_group": "group must be a name, and group_loss must hold ages such as 30d, or ever, with"
     " losses that do not fall",
-    "bad_retention": "retain must be a length of time, such as 90d: a tick or more",
 }
 Parsed = TypeVar("Parsed")
 Result = TypeVar("Result")
@@ -97,7 +91,7 @@ async def delete_stream(writer: Writer, request: Request) -> Answer:
 async def create_stream(writer: Writer, request: Request) -> Answer:
     """Create a stream; it begins with the present tick. Repeating it changes nothing."""
 
-    def parsed(body: bytes) -> tuple[Description, list[str], int | None]:
+    def parsed(body: bytes) -> tuple[Description, list[str]]:
         new = parse(body, NewStream)
         if request.grant is not None:
             request.grant.require_stream(checked_text(new.name, "name"))
@@ -105,10 +99,7 @@ async def create_stream(writer: Writer, request: Request) -> Answer:
         described, keys = _description(new), declared if new.keys is None else _keys(new.keys)
         if new.other is not None and new.other not in keys:
             raise bad_request("bad_discovery", _WRONG["bad_discovery"])
-        with _checking("bad_retention"):
-            retain = None if new.retain is None else parse_duration(new.retain)
-            check_retention(described, retain)
-        return described, keys, retain
+        return described, keys
 
     new = await _parsed(request, parsed)
     created = await _administer(writer, request, lambda leader: leader.create(*new))
@@ -143,14 +134,10 @@ def _checking(code: str) -> AbstractContextManager[None]:
 
 
 def _description(new: NewStream) -> Description:
-    if any(isinstance(value, bool) for value in new.mechanism.values()):
-        raise bad_request("wrong_number", "parameters of a mechanism must be numbers")
     with _checking("bad_stream"):  # the marker and the version may be left out
         fields = {"fadecount": "mechanism", "version": 1, **new.mechanism}
         mechanism = Mechanism.from_json(msgspec.json.encode(fields))
         ticks = Ticks(tick_seconds=parse_duration(new.tick), zone=new.zone)
-    if not isinstance(mechanism, Blocks) and mechanism.delay > LONGEST_DELAY:
-        raise bad_request("bad_mechanism", f"delay must be at most {LONGEST_DELAY} ticks")
     with _checking("bad_unit"):
         unit = Unit.from_json(msgspec.to_builtins(new.unit))
     with _checking("wrong_unit"):

@@ -37,7 +37,6 @@ from fadecount.service.parsing import SentEvents
 from fadecount.service.settings import Clock, Limits
 from fadecount.service.tokens import Tokens
 from fadecount.streams import Description, Store, Stream
-from fadecount.streams.audit_log import AuditLogError
 from fadecount.streams.figures import CELLS, Closed
 from fadecount.streams.inputs import Acceptance, Events, Intake, accept_together
 from fadecount.streams.stream import close_together
@@ -169,7 +168,7 @@ class Leader:
         return bool(self._untaken) and len(self._states) > before
 
     def _lead(self, name: str) -> None:
-        if not self._reader.has(name):  # another process has deleted it meanwhile
+        if not self.has(name):  # another process has deleted it meanwhile
             return
         try:
             self._add(self._store.open(name))
@@ -188,17 +187,15 @@ class Leader:
         """Note when the open tick of a stream ends."""
         heapq.heappush(self._queue, (_end(stream), id(stream), stream))
 
-    def _own(self, name: str) -> Stream | None:
-        """A stream for what only its leader may do; None if it is not in order. Raises a Problem
-        if another process leads it."""
+    def _require_led(self, name: str) -> None:
+        """Become the leader of a stream, for what only its leader may do; raises a Problem if
+        another process leads it."""
         if not self.has(name):
             raise not_found()
         if name not in self._states:
             self._lead(name)
         if name not in self._states:
             raise _led_elsewhere()
-        stream = self._intakes.get(name)
-        return stream if isinstance(stream, Stream) else None
 
     def _require_running(self, name: str) -> None:
         """Refuse what a stream that is refused or has ended does not take."""
@@ -211,13 +208,11 @@ class Leader:
 
     def has(self, name: str) -> bool:
         """Whether there is such a stream."""
-        return isinstance(self._intakes.get(name), Stream) or self._reader.has(name)
+        return self._reader.has(name)
 
     # What administrators do.
 
-    def create(
-        self, description: Description, keys: Sequence[str], retain_seconds: int | None = None
-    ) -> bool:
+    def create(self, description: Description, keys: Sequence[str]) -> bool:
         """Create a stream that begins with the current tick; False if it exists already with this
         description and these keys."""
         name = description.name
@@ -230,16 +225,12 @@ class Leader:
             return self._require_same(description, keys)
         start = description.ticks.at(self._clock.now())
         try:
-            stream = self._store.create(
-                description, keys=keys, start_tick=start, retain_seconds=retain_seconds
-            )
+            stream = self._store.create(description, keys=keys, start_tick=start)
         except LockedError:  # it was created, and another process became its leader first
             return True
-        except FadecountError as error:
+        except (FenceError, ParameterError) as error:
             if isinstance(error, FenceError):
                 log.error("stream %s is refused: %s", name, error)
-            elif isinstance(error, StoreError | AuditLogError):
-                raise
             elif self.has(name):  # another process has created it meanwhile
                 return self._require_same(description, keys)
             detail = "the name was used before, or a key is not usable; choose others"
@@ -262,18 +253,18 @@ class Leader:
     def declare(self, name: str, keys: Sequence[str]) -> None:
         """Declare the keys that are new; those that exist already stay as they are. No key may be
         there twice."""
-        self._require_running(name)
-        if self._reader.has(name) and set(self._reader.keys(name)).issuperset(keys):
+        if self.has(name) and set(self._reader.keys(name)).issuperset(keys):
             return
-        stream = self._own(name)
+        self._require_led(name)
         self._require_running(name)
-        assert stream is not None
+        stream = self._intakes[name]
+        assert isinstance(stream, Stream)
         stream.declare([key for key in keys if key not in stream.positions])
         self.changed.add(name)
 
     def delete(self, name: str) -> None:
         """Remove a stream with all its releases. If it had any, its name stays taken."""
-        self._own(name)
+        self._require_led(name)
         try:
             self._store.delete(name)
         except LockedError:  # a stream that is refused here may be led elsewhere
@@ -322,7 +313,7 @@ class Leader:
         """What accepts the events of a stream that takes some."""
         self._require_running(name)
         if name not in self._intakes:
-            if not self._reader.has(name):
+            if not self.has(name):
                 raise not_found()
             self._intakes[name] = self._store.intake(name)
         return self._intakes[name]

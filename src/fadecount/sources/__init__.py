@@ -10,7 +10,6 @@ changes what is read.
 from __future__ import annotations
 
 from fadecount.sources.files import check_source, first_bad_row, read
-from fadecount.sources.live import GrowingFile, LiveBatch, LiveReading
 from fadecount.sources.options import SourceOptions
 from fadecount.sources.report import Gate, SourceReport
 from fadecount.sources.rows import Reason
@@ -19,10 +18,7 @@ from fadecount.sources.tally import Earlier, History
 __all__ = [
     "Earlier",
     "Gate",
-    "GrowingFile",
     "History",
-    "LiveBatch",
-    "LiveReading",
     "Reason",
     "SourceOptions",
     "SourceReport",

@@ -10,13 +10,14 @@ import gzip
 import zlib
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
+from dataclasses import replace
 from importlib.util import find_spec
 from itertools import islice
 from pathlib import Path
 from typing import TYPE_CHECKING, BinaryIO, TypeAlias, cast
 
 from fadecount.errors import InputError, bad_parameter, missing_extra
-from fadecount.sources.options import Format, SourceOptions
+from fadecount.sources.options import PACKED, Format, SourceOptions
 from fadecount.sources.rows import (
     OUTSIDE,
     Event,
@@ -161,6 +162,22 @@ def first_bad_row(path: str | Path, options: SourceOptions) -> str | None:
             if isinstance(event, Reason) and event not in OUTSIDE:
                 return f"{path.name}, line {number}: {event.text}; a run leaves this row out"
     return None
+
+
+def live_options(path: Path | None, options: SourceOptions) -> SourceOptions:
+    """The options with the format of a live source: a file that grows, or (None) a pipe. Refused if
+    it cannot be read line by line."""
+    if options.unique is not None:
+        remedy = "a live source forgets rows; send batches with ids to the service instead"
+        raise bad_parameter("unique", options.unique, "left out for a live source", remedy)
+    if path is not None:
+        require_file(path)
+        options = replace(options, format=options.format_of(path))
+        if path.suffix.lower() in PACKED:
+            remedy = "follow the file that the server writes"
+            raise bad_parameter("input", str(path), "an unpacked file that grows", remedy)
+    line_format(options)
+    return options
 
 
 def require_file(path: Path) -> None:

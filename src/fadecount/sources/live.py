@@ -16,10 +16,10 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import BinaryIO
 
-from fadecount.errors import InputError, bad_parameter
+from fadecount.errors import InputError
 from fadecount.mechanisms.unit import Key, person_digest
 from fadecount.noise import unpredictable
-from fadecount.sources.files import line_format, require_file
+from fadecount.sources.files import line_format
 from fadecount.sources.options import SourceOptions
 from fadecount.sources.report import SourceReport
 from fadecount.sources.rows import Event, Lines, Reason, Rules, Texts, numbered_lines, row_reader
@@ -64,8 +64,8 @@ class _Arrival:
 
 
 class LiveReading(Iterator[LiveBatch]):
-    """The counts of events that arrive line by line; ``options.format`` must be given, CSV has a
-    header.
+    """The counts of events that arrive line by line; the options are those of
+    :func:`~fadecount.sources.files.live_options`, CSV has a header.
 
     Without a time column, an event belongs to the tick in which it arrives. With one, it belongs to
     its own tick, or, if that is over, to the oldest tick that is not: ``open_tick`` at first; with
@@ -94,10 +94,6 @@ class LiveReading(Iterator[LiveBatch]):
         person_key: bytes | None = None,
         source: str = "standard input",
     ) -> None:
-        line_format(options)
-        if options.unique is not None:
-            remedy = "a live source forgets rows; send batches with ids to the service instead"
-            raise bad_parameter("unique", options.unique, "left out for a live source", remedy)
         self.report = SourceReport()
         self._stream, self._options, self._clock, self._source = stream, options, clock, source
         self._rules = Rules(options)
@@ -228,7 +224,6 @@ class GrowingFile:
 
     def __init__(self, path: str | Path, options: SourceOptions, position: int = 0) -> None:
         path = Path(path)
-        require_file(path)
         self._file: BinaryIO = path.open("rb")
         self.size = path.stat().st_size
         if position > self.size:

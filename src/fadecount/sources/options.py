@@ -28,8 +28,7 @@ LOG_COLUMNS = ("time", "page", "visitor")
 LARGEST_TICK = 366 * 86_400
 LARGEST_AMOUNT = 1 << 31
 LARGEST_KEYS = 1 << 24
-DISCOVER = "discover"
-"""Given as the keys: none is declared, all appear by themselves."""
+"""A tick of a second, times so many keys, plus a key is a number of 63 bits."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -40,12 +39,12 @@ class SourceOptions:
     ``time``, ``key``, ``amount``, ``person`` and ``unique`` name columns. Without ``time`` only a
     live pipe can be read, by the clock; without ``amount`` every row counts 1. ``keys`` is the
     public list of keys; ``other`` names the one of them that takes every undeclared key. With
-    ``discover`` (or ``keys="discover"``) undeclared keys are hidden until enough persons bring
-    them (:class:`~fadecount.Discovery`). The first
-    ``per_person`` rows of a ``person`` in each tick count; the others are dropped. With
-    ``keys_per_person`` above 1, the first ``per_person`` rows under each of the person's first so
-    many keys count. An amount above ``max_amount`` counts as ``max_amount``. Of the rows with one
-    id in the column ``unique``, the first one in each tick counts; a live source refuses this.
+    ``discover`` undeclared keys are hidden until enough persons bring them
+    (:class:`~fadecount.Discovery`). The first ``per_person`` rows of a ``person`` in each tick
+    count; the others are dropped. With ``keys_per_person`` above 1, the first ``per_person`` rows
+    under each of the person's first so many keys count. An amount above ``max_amount`` counts as
+    ``max_amount``. Of the rows with one id in the column ``unique``, the first one in each tick
+    counts; a live source refuses this.
 
     With ``format="log"``, the source is an access log of a web server (common or combined), and
     the columns are ``time``, ``page`` and ``visitor`` (:mod:`fadecount.sources.visits`).
@@ -93,9 +92,6 @@ class SourceOptions:
     """Who is protected by counts that are read this way."""
 
     def __post_init__(self) -> None:
-        if self.keys == DISCOVER:
-            object.__setattr__(self, "keys", ())
-            object.__setattr__(self, "discover", True)
         for name, least, most, remedy in (
             ("max_amount", 1, LARGEST_AMOUNT, "noise grows in proportion"),
             ("per_person", 1, 1_000_000, "rows of one person in one tick"),

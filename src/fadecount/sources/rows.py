@@ -17,7 +17,6 @@ from typing import NamedTuple, NoReturn, Protocol, Self
 from fadecount.errors import InputError
 from fadecount.sources.options import Format, SourceOptions
 from fadecount.sources.times import NO_TIME, time_reader
-from fadecount.sources.visits import page_of, visitor_of
 from fadecount.streams.discovery import can_be_key
 
 
@@ -185,52 +184,22 @@ def _refuse(_constant: str) -> NoReturn:
 
 _DECODE = json.JSONDecoder(parse_int=str, parse_float=str, parse_constant=_refuse).decode
 
-_QUOTED = r'"((?:[^"\\]|\\.)*)"'
-_REQUEST = re.compile(
-    r"(?P<address>\S+) [^\[]*\[(?P<day>\d\d)/(?P<month>[A-Z][a-z]{2})/(?P<year>\d{4})"
-    rf":(?P<clock>\d\d:\d\d:\d\d) (?P<offset>[+-]\d{{4}})\] {_QUOTED} (?P<status>\d{{3}}) \S+"
-    rf"(?: {_QUOTED} {_QUOTED})?(?: .*)?"
-)
-"""A line of an access log: common, or combined with the user agent at its end."""
-_MONTHS = ("Jan", "Feb", "Mar", "Apr", "May", "Jun", "Jul", "Aug", "Sep", "Oct", "Nov", "Dec")
-_FILE = re.compile(r"\.(?!html?$|php$)[^./]*$", re.IGNORECASE)
-"""The ending of what is not a page."""
-
-
-def log_row(text: str, columns: tuple[str, ...]) -> Texts:
-    """Those of time, page and visitor of a line of an access log that are named ``columns``. Visits
-    are answers 200 to GET for a page: a path whose last part has no ending, or that of a page. A
-    page that is no printable text has an empty name. A log without user agents tells visitors apart
-    by their addresses, and holds programs too."""
-    match = _REQUEST.fullmatch(text)
-    if match is None or match["month"] not in _MONTHS:
-        return Reason.REQUEST
-    request, _, agent = match.groups()[6], *match.groups()[-2:]
-    method, _, target = request.partition(" ")
-    path = target.partition(" ")[0]
-    visitor = visitor_of(match["address"], "unknown" if agent is None else agent.strip("-"))
-    is_page = _FILE.search(re.split(r"[?#]", path, maxsplit=1)[0]) is None
-    if (method, match["status"]) != ("GET", "200") or visitor is None or not is_page:
-        return Reason.VISIT
-    month = _MONTHS.index(match["month"]) + 1
-    time = f"{match['year']}-{month:02}-{match['day']}T{match['clock']}{match['offset']}"
-    row = {"time": time, "page": page_of(path) or "", "visitor": visitor}
-    return [row[name] for name in columns]
-
 
 def row_reader(
     kind: Format, lines: Iterator[tuple[int, bytes | Reason]], options: SourceOptions, source: str
 ) -> Callable[[bytes | Reason], Texts]:
     """A function from the lines that follow to the texts of rows; for CSV this takes the header
     from ``lines``."""
-    parse: Callable[[str], Texts]
     header = next(lines, None) if kind == "csv" else None
+    parse: Callable[[str], Texts]
     if header is not None:
         parse = CsvRows(header[1], options, source)
-    else:  # an empty CSV file has no lines to parse
-        read = log_row if kind == "log" else json_row
-        parse = partial(read, columns=options.columns)
+    elif kind == "log":
+        from fadecount.sources.visits import log_row
 
+        parse = partial(log_row, columns=options.columns)
+    else:  # an empty CSV file has no lines to parse
+        parse = partial(json_row, columns=options.columns)
     return partial(texts_of, parse=parse)
 
 

@@ -363,11 +363,15 @@ class Caps:
 
     def _blocks_of(self, ticks: Numbers) -> Numbers:
         per, blocks_of = self._options.unit.per, self._options.ticks.blocks_of
-        first, last = (int(ticks.min()), int(ticks.max())) if len(ticks) else (0, 0)
+        if per == "tick" or not len(ticks):
+            return ticks
+        first, last = int(ticks.min()), int(ticks.max())
         if last - first >= len(ticks):
             return blocks_of(per, ticks)
-        blocks: Numbers = blocks_of(per, np.arange(first, last + 1))[ticks - first]
-        return blocks
+        blocks: Numbers = blocks_of(per, np.arange(first, last + 1))
+        if blocks[0] == blocks[-1]:  # a file of one day, as most are
+            return np.broadcast_to(blocks[0], len(ticks))
+        return blocks[ticks - first]
 
 
 def as_list(values: Names | Numbers) -> list[Any]:
@@ -413,16 +417,25 @@ def _checked(
     names: Names, blocks: Numbers, order: Rows32, begins: Numbers
 ) -> tuple[Rows32, Numbers]:
     """The same order and beginnings; where rows of several persons or blocks came together by their
-    hashes, those of each by themselves."""
+    hashes, those of each by themselves. With millions of persons some do, so this looks at their
+    rows alone."""
     exact = _changes(names, blocks, order)
     if len(exact) == len(begins):
         return order, begins
-    group = np.repeat(np.arange(len(begins)), _lengths(begins, len(order)))
-    mixed = np.flatnonzero(np.isin(group, group[np.setdiff1d(exact, begins)]))
+    changes = np.zeros(len(order), dtype=np.bool_)
+    changes[exact] = True
+    changes[begins] = False
+    groups = np.unique(np.searchsorted(begins, np.flatnonzero(changes), side="right") - 1)
+    changes[exact] = True
+    lengths = _lengths(begins, len(order))[groups]
+    group = np.repeat(groups, lengths)
+    mixed = begins[group] + np.concatenate([np.arange(length) for length in lengths.tolist()])
     rows, numbers = order[mixed], dict[str, int]()
     ranks = np.array([numbers.setdefault(name, len(numbers)) for name in as_list(names[rows])])
-    order[mixed] = rows[np.lexsort((rows, ranks, blocks[rows], group[mixed]))]
-    return order, _changes(names, blocks, order)
+    order[mixed] = rows[np.lexsort((rows, ranks, blocks[rows], group))]
+    changes[mixed] = False
+    changes[mixed[_changes(names, blocks, order[mixed])]] = True
+    return order, np.flatnonzero(changes)
 
 
 def _changes(names: Names, blocks: Numbers, order: Rows32) -> Numbers:

@@ -1,4 +1,5 @@
-"""Visits to a website: which page an address names, who a visitor is, and who is left out.
+"""Visits to a website: which page an address names, who a visitor is, and who is left out; and the
+lines of an access log.
 
 The rules are public, and the same for the tag in a page and for access logs.
 """
@@ -9,6 +10,8 @@ import hashlib
 import ipaddress
 import re
 from urllib.parse import unquote
+
+from fadecount.sources.rows import Reason, Texts
 
 LONGEST_PAGE = 120
 """Characters of a page's path."""
@@ -64,3 +67,36 @@ def visitor_of(address: str, agent: str) -> str | None:
 def _group(agent: str) -> int:
     digest = hashlib.blake2b(agent.encode("utf-8", "surrogatepass"), digest_size=8).digest()
     return int.from_bytes(digest) % AGENTS
+
+
+_QUOTED = r'"((?:[^"\\]|\\.)*)"'
+_REQUEST = re.compile(
+    r"(?P<address>\S+) [^\[]*\[(?P<day>\d\d)/(?P<month>[A-Z][a-z]{2})/(?P<year>\d{4})"
+    rf":(?P<clock>\d\d:\d\d:\d\d) (?P<offset>[+-]\d{{4}})\] {_QUOTED} (?P<status>\d{{3}}) \S+"
+    rf"(?: {_QUOTED} {_QUOTED})?(?: .*)?"
+)
+"""A line of an access log: common, or combined with the user agent at its end."""
+_MONTHS = ("Jan", "Feb", "Mar", "Apr", "May", "Jun", "Jul", "Aug", "Sep", "Oct", "Nov", "Dec")
+_FILE = re.compile(r"\.(?!html?$|php$)[^./]*$", re.IGNORECASE)
+"""The ending of what is not a page."""
+
+
+def log_row(text: str, columns: tuple[str, ...]) -> Texts:
+    """Those of time, page and visitor of a line of an access log that are named ``columns``. Visits
+    are answers 200 to GET for a page: a path whose last part has no ending, or that of a page. A
+    page that is no printable text has an empty name. A log without user agents tells visitors apart
+    by their addresses, and holds programs too."""
+    match = _REQUEST.fullmatch(text)
+    if match is None or match["month"] not in _MONTHS:
+        return Reason.REQUEST
+    request, _, agent = match.groups()[6], *match.groups()[-2:]
+    method, _, target = request.partition(" ")
+    path = target.partition(" ")[0]
+    visitor = visitor_of(match["address"], "unknown" if agent is None else agent.strip("-"))
+    is_page = _FILE.search(re.split(r"[?#]", path, maxsplit=1)[0]) is None
+    if (method, match["status"]) != ("GET", "200") or visitor is None or not is_page:
+        return Reason.VISIT
+    month = _MONTHS.index(match["month"]) + 1
+    time = f"{match['year']}-{month:02}-{match['day']}T{match['clock']}{match['offset']}"
+    row = {"time": time, "page": page_of(path) or "", "visitor": visitor}
+    return [row[name] for name in columns]

@@ -10,9 +10,8 @@ A commit appears whole or not at all, and never twice. It freezes counts *before
 them: every later execution sees the same counts. The noise is a function of the secret, of what the
 stream is, and of an epoch that is drawn with the first commit. So the same noise never meets other
 counts, as long as there is one directory of its epoch. A commit notes what a copy of its mark does
-not preserve: its place and when it was written, on a local file system its inode. The next commit
-removes the mark. So a copy, or a backup that was restored, is refused. A clone of a whole disk
-preserves all of this and is not detected.
+not keep, and the next commit removes the mark: a copy, or a backup that was restored, is refused. A
+clone of a whole disk keeps all of this and is not detected.
 """
 
 from __future__ import annotations
@@ -20,6 +19,7 @@ from __future__ import annotations
 import hashlib
 import json
 from collections.abc import Sequence
+from contextlib import closing
 from dataclasses import KW_ONLY, asdict, dataclass, replace
 from datetime import datetime
 from functools import cached_property
@@ -35,7 +35,7 @@ from fadecount.errors import CheckpointError, ParameterError, bad_parameter
 from fadecount.mechanisms import Blocks, Discovery, Unit
 from fadecount.noise import KeyedNoise, unpredictable
 from fadecount.sources import SourceOptions
-from fadecount.streams.calendar import BlockCalendar, Midnights, calendar_of
+from fadecount.streams.calendar import BlockCalendar, Midnights
 from fadecount.streams.description import Description, checked_keys
 from fadecount.streams.discovery import HiddenKeys
 
@@ -45,19 +45,14 @@ _MOST_PARTS = 32
 
 @dataclass(frozen=True)
 class Stream:
-    """Which figures are published, and what they count. It is public, and fixed with the first
-    commit of the ledger.
+    """Which figures are published, and what they count: public, and fixed with the first commit.
 
-    ``options`` say, as for :func:`fadecount.count`, in which tick and under which key an event
-    counts, and how many events of a person. Every block has a figure for every declared key; with
-    ``discovery`` others appear by themselves, in tables. The tick of ``start`` is the first one;
-    without an offset it is in the zone of the options. ``secret_file`` holds the secret of the
-    noise, on the driver and on every executor. ``state`` is a directory of the stream's own.
-
-    ``mechanism`` is the promise for one unit of the options: one event, or what one person does in
-    a tick or a day, whose age counts from its start. The person's first events by time count, and
-    only the person's own events decide. A mechanism of a plan for persons is used as it is: give
-    ``planned``, the plan's unit (``read_planned_unit``).
+    ``options`` are those of :func:`fadecount.count`. Every block has a figure for every declared
+    key; with ``discovery`` others appear by themselves, in tables. The tick of ``start`` is the
+    first one. ``secret_file`` holds the secret of the noise. ``state`` is a directory of the
+    stream's own. ``mechanism`` is the promise for one unit of the options: one event, or what one
+    person does in a tick or a day, whose age counts from its start. A mechanism of a plan for
+    persons is used as it is: give ``planned``, the plan's unit (``read_planned_unit``).
 
     Guarantees: the loss of the mechanism for one unit. Assumes: the keys are public; people who
     hold the secret, the state or the events are trusted.
@@ -91,14 +86,10 @@ class Stream:
     @cached_property
     def description(self) -> Description:
         """What the local library calls a stream."""
-        unit, discovery = self.options.unit, self.discovery
-        return Description(
-            name=self.name,
-            mechanism=unit.scaled(self.mechanism, self.planned),
-            ticks=self.options.ticks,
-            unit=unit,
-            hidden=None if discovery is None else HiddenKeys(discovery=discovery),
-        )
+        ticks, unit = self.options.ticks, self.options.unit
+        hidden = HiddenKeys(discovery=self.discovery) if self.discovery else None
+        scaled = unit.scaled(self.mechanism, self.planned)
+        return Description(name=self.name, mechanism=scaled, ticks=ticks, unit=unit, hidden=hidden)
 
     @property
     def blocks(self) -> Blocks:
@@ -111,26 +102,20 @@ class Stream:
         start = parse_time(str(self.start), self.options.zone, name="start")
         return self.options.ticks.at(start.timestamp())
 
-    def noise(self, epoch: str, keys: Sequence[str]) -> KeyedNoise:
-        """The noise of some keys, from the secret in its file on this machine. The file's name is
-        not shown: it might be the secret itself."""
+    def noise(self, epoch: str) -> KeyedNoise:
+        """The noise of the stream, from the secret in its file. The file's name is not shown: it
+        might be the secret itself."""
         try:
             secret = Path(self.secret_file).read_bytes().strip()
         except (OSError, TypeError, ValueError):
             raise ParameterError(
-                "secret_file must be a file that the driver and every executor can read, got none;"
-                " make one with: openssl rand -hex 32"
+                "secret_file must be a file that the driver can read, got none; make one with:"
+                " openssl rand -hex 32"
             ) from None
-        about = {"stream": self.name, "mechanism": self.blocks.to_json()}
-        return KeyedNoise(secret, epoch=epoch, keys=keys, **about)
-
-    def proof(self) -> str:
-        """A value that differs between secrets and does not reveal them. It shows whether all
-        executors and all restarts hold the same one."""
-        return f"{self.noise('', ['']).tags[0, 0]:x}"
+        return KeyedNoise(secret, epoch=epoch, stream=self.name, mechanism=self.blocks.to_json())
 
     def __getstate__(self) -> dict[str, Any]:
-        """What tasks need: there may be many keys."""
+        """What tasks need: not the keys, of which there may be many."""
         return {**self.__dict__, "options": None}
 
 
@@ -139,39 +124,31 @@ class Directory:
 
     def __init__(self, spark: SparkSession, path: str) -> None:
         session: Any = spark
-        self._jvm, self._array = session._jvm, session.sparkContext._gateway.new_array
-        self._hadoop = self._jvm.org.apache.hadoop.fs
+        self._hadoop = session._jvm.org.apache.hadoop.fs
         settings = session._jsparkSession.sessionState().newHadoopConf()
         self._files = self._hadoop.FileContext.getFileContext(settings)
         self._root = self._files.makeQualified(self._hadoop.Path(path))
-
-    def _at(self, name: str) -> Any:
-        return self._hadoop.Path(self._root, name) if name else self._root
-
-    def has(self, name: str) -> bool:
-        """Whether there is a file at a place in the directory."""
-        return bool(self._files.util().exists(self._at(name)))
+        rename = getattr(self._hadoop, "Options$Rename")
+        self._never_replace = session.sparkContext._gateway.new_array(rename, 0)
 
     def names(self, *prefixes: str) -> list[str]:
         """What is in the directory and begins with a prefix."""
-        entries = self._files.util().listStatus(self._root) if self.has("") else ()
+        util = self._files.util()
+        entries = util.listStatus(self._root) if util.exists(self._root) else ()
         names = (str(each.getPath().getName()) for each in entries)
         return [name for name in names if name.startswith(prefixes)]
 
     def read(self, name: str) -> str:
         """The text of a file."""
-        stream = self._files.open(self._at(name))
-        text = bytes(stream.readAllBytes()).decode()
-        stream.close()
-        return text
+        with closing(self._files.open(self._at(name))) as stream:
+            return bytes(stream.readAllBytes()).decode()
 
     def create(self, name: str, text: str) -> None:
         """Write a new file, whole or not at all. One that is there already is not replaced."""
         temporary = self._at(f".{unpredictable(16).hex()}")
-        never_replace = self._array(getattr(self._hadoop, "Options$Rename"), 0)
-        if not self.has(name):  # the rename fails if there is one since
+        if not self.names(name):  # the rename fails if it is there since
             self._hadoop.FileUtil.write(self._files, temporary, text.encode())
-            self._files.rename(temporary, self._at(name), never_replace)
+            self._files.rename(temporary, self._at(name), self._never_replace)
 
     def remove(self, name: str) -> None:
         """Remove a file, or a directory with all that is in it."""
@@ -179,44 +156,37 @@ class Directory:
 
     def mark(self, name: str) -> str:
         """What a copy of a file does not keep: its place and when it was written; on a local file
-        system its inode and when that was made."""
-        path, nio = self._at(name), self._jvm.java.nio.file
-        if not self.has(name):
+        system its inode and when that was changed, which nobody can set."""
+        if not self.names(name):
             return "nothing"
-        if path.toUri().getScheme() != "file":
-            return f"{path.toString()}, {self._files.getFileStatus(path).getModificationTime()}"
-        place, no_links = nio.Paths.get(path.toUri()), self._array(nio.LinkOption, 0)
-        inode = nio.Files.readAttributes(place, "unix:ino,creationTime", no_links)
-        return f"{path.toString()}, {inode.toString()}"
+        path = self._at(name)
+        written = self._files.getFileStatus(path).getModificationTime()
+        if path.toUri().getScheme() == "file":
+            local = Path(path.toUri().getPath()).stat()
+            written = f"{local.st_ino} {local.st_ctime_ns}"
+        return f"{path.toString()}, {written}"
+
+    def _at(self, name: str) -> Any:
+        return self._hadoop.Path(self._root, name)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Commit:
     """The ledger after an append: ``parts`` hold the counts from position ``kept`` on. The ticks
     from position ``after`` to before ``open`` are closed by it. ``clock`` says when the
-    micro-batch began that it was."""
+    micro-batch began that it was. No other commit has its ``name``, also not one of its number."""
 
     stream: dict[str, Any]
     epoch: str
+    midnights: str
     number: int = -1
+    name: str = ""
+    mark: str = ""
     clock: int = 0
     after: int = 0
     open: int = 0
     kept: int = 0
     parts: Sequence[str] = ()
-    midnights: str = ""
-    mark: str = ""
-
-    @property
-    def name(self) -> str:
-        """A name that no other commit has, also not one with its number."""
-        return self.parts[-1].replace("counts", self.epoch)
-
-    @property
-    def files(self) -> Sequence[str]:
-        """What the ledger consists of: the mark, the commit and the counts."""
-        mark = self.parts[-1].replace("counts", "mark")
-        return mark, f"commit-{self.number:010}", *self.parts
 
 
 class Ledger:
@@ -236,9 +206,11 @@ class Ledger:
             **json.loads(stream.description.to_json()),
             "start": stream.options.ticks.start_seconds(stream.first_tick),
             "keys": f"{len(keys)} with the digest {digest}",
-            "secret": stream.proof(),
+            "secret": f"{stream.noise('').of(['']).tags[0, 0]:x}",  # differs, and reveals nothing
         }
-        self._new = Commit(epoch=unpredictable(16).hex(), stream=identity)
+        calendar = BlockCalendar.new(stream.blocks, stream.options.ticks, stream.first_tick)
+        midnights = calendar.midnights.to_json()
+        self._new = Commit(stream=identity, epoch=unpredictable(16).hex(), midnights=midnights)
         self.last()
 
     def last(self) -> Commit:
@@ -253,19 +225,20 @@ class Ledger:
                     f"{name} must be that of the state, {last.stream.get(name)}, got {now}; take a"
                     " new directory for another stream"
                 )
-        if last.mark != self._directory.mark(last.files[0]):
+        if last.mark != self._directory.mark(f"mark-{last.name}"):
             raise CheckpointError(
                 f"state must be the first one, {last.mark}, got a copy or a restored backup; it"
                 " would put the same noise on other counts: take a new directory"
             )
         return last
 
-    def append(self, last: Commit, counts: DataFrame, **about: Any) -> Commit:
-        """Freeze more counts: write them as a part of the ledger, commit it, and remove what only
-        earlier commits needed. Now and then the ledger of a stream is written anew as one part,
-        without the largest blocks about which everything is public."""
-        directory, number, parts = self._directory, f"{last.number + 1:010}", last.parts
-        commit = replace(last, number=last.number + 1, after=last.open, **about)
+    def append(self, last: Commit, rows: DataFrame, **about: Any) -> Commit:
+        """Count rows per position and key and freeze the counts: write them as a part of the
+        ledger, commit it, and remove what only earlier commits needed. Now and then the ledger of a
+        stream is written anew as one part, without the largest blocks that are wholly public."""
+        directory, parts, number = self._directory, last.parts, last.number + 1
+        commit = replace(last, number=number, after=last.open, **about)
+        counts = rows.groupBy("position", "key").count()
         if last.stream["kind"] == "stream":
             largest = self.stream.blocks.levels[-1].stages[-1]  # no other lag is longer
             done = self.calendar(last).frontier(-1, max(0, last.open - largest.lag))
@@ -273,13 +246,13 @@ class Ledger:
         if commit.kept > last.kept or len(parts) >= _MOST_PARTS:
             both = counts.unionByName(self.counts(last, commit.kept)).groupBy("position", "key")
             counts, parts = both.agg(sql.sum("count").alias("count")), ()
-        commit = replace(commit, parts=[*parts, f"counts-{number}-{unpredictable(8).hex()}"])
-        mark, name, *_, part = commit.files
-        counts.write.parquet(f"{self.stream.state}/{part}")
-        directory.create(mark, "")
-        midnights = self.calendar(commit).midnights.to_json()
-        commit = replace(commit, midnights=midnights, mark=directory.mark(mark))
-        directory.create(name, json.dumps(asdict(commit)))
+        name = f"{number:010}-{unpredictable(8).hex()}"
+        parts = [*parts, f"counts-{name}"]
+        counts.write.parquet(f"{self.stream.state}/{parts[-1]}")
+        directory.create(f"mark-{name}", "")
+        mark, midnights = directory.mark(f"mark-{name}"), self.calendar(commit).midnights.to_json()
+        commit = replace(commit, name=name, parts=parts, mark=mark, midnights=midnights)
+        directory.create(f"commit-{number:010}", json.dumps(asdict(commit)))
         # Two jobs may have counted the same ticks. The later one finds the commit of the first, or,
         # where that is removed already, one of a higher number.
         if self.last() != commit:
@@ -287,16 +260,15 @@ class Ledger:
                 "state must be used by one job at a time, got another one; let one of them run"
             )
         for each in directory.names("commit-", "counts-", "mark-"):
-            if each not in commit.files and each.split("-")[1] <= number:
+            needed = each in (f"commit-{number:010}", f"mark-{name}", *parts)
+            if not needed and int(each.split("-")[1]) <= number:
                 directory.remove(each)
         return commit
 
     def calendar(self, commit: Commit) -> BlockCalendar:
         """The blocks: those that were open by the rules of that time, later ones as known now."""
-        known = Midnights.from_json(commit.midnights) if commit.midnights else None
-        ticks, first = self.stream.options.ticks, self.stream.first_tick
-        calendar = calendar_of(self.stream.blocks, ticks, first, known)
-        assert calendar is not None
+        known, ticks = Midnights.from_json(commit.midnights), self.stream.options.ticks
+        calendar = BlockCalendar(self.stream.blocks, ticks, self.stream.first_tick, known)
         return calendar.reaching(commit.open)
 
     def counts(self, commit: Commit, after: int) -> DataFrame:

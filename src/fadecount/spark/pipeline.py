@@ -1,10 +1,10 @@
-"""From events to figures. A table and a stream do the same: events get the position of their tick,
-their counts are frozen in the ledger, figures are made from the ledger. The micro-batch of a stream
-may be executed twice: its counts are frozen, and what was written already stays."""
+"""From events to figures: events get the position of their tick, their counts are frozen in the
+ledger, figures are made from the ledger. A stream does it for each micro-batch, once or again."""
 
 from __future__ import annotations
 
 import time
+from collections import defaultdict
 from collections.abc import Callable, Iterator
 from datetime import datetime
 from typing import Any
@@ -19,7 +19,8 @@ from pyspark.sql.types import NumericType
 from fadecount.counters.figures import Made, due_blocks, keyed_figures
 from fadecount.durations import parse_time
 from fadecount.errors import CheckpointError, ParameterError, bad_parameter
-from fadecount.mechanisms import ANNOUNCED, Blocks, Level
+from fadecount.mechanisms import ANNOUNCED, Blocks, Discovery, Level
+from fadecount.noise import KeyedNoise
 from fadecount.spark.ledger import Commit, Directory, Ledger, Stream
 from fadecount.streams.discovery import can_be_key
 from fadecount.streams.embargo import drawn
@@ -33,18 +34,7 @@ _NAMES = [column.split()[0] for column in FIGURES.split(", ")]
 _COUNTS = pa.schema([("position", pa.int64()), ("key", pa.string()), ("count", pa.int64())])
 _TIME = pa.timestamp("us", "UTC")
 Sink = Callable[[DataFrame, str], None]
-"""Writes the figures of a micro-batch. If it is executed again, its name and its figures are the
-same."""
-_STATEMENTS = (
-    """create table if not exists {0} (stream text, per text, "start" timestamptz,
-    "end" timestamptz not null, key text, stage integer, status text not null,
-    value bigint not null, low bigint, high bigint, published timestamptz not null,
-    primary key (stream, per, "start", key, stage));
-    create temporary table fresh (like {0}) on commit drop""",
-    "insert into {0} table fresh on conflict do nothing",
-    """select from fresh join {0} old using (stream, per, "start", key, stage)
-    where old.value <> fresh.value limit 1""",
-)
+"""Writes the figures of a micro-batch; when it is executed again, the same under the same name."""
 _now = sql.current_timestamp
 
 
@@ -54,12 +44,10 @@ def figures(events: DataFrame, stream: Stream, *, until: str | datetime) -> Data
     enclose the true count with probability 95 %. ``stage`` is -1 for the difference that a tied
     block announces when it opens: pure noise.
 
-    The call counts the ticks that are over at ``until`` and were not counted before, and freezes
-    the counts in the stream's ledger. So the same call gives the same rows again, whatever happened
-    to the table. Events that came into the table after their tick was counted are left out.
-
-    Guarantees: what :class:`fadecount.spark.Stream` does. Refuses, before anything is counted: the
-    ledger of another stream, a copied or restored one, a time to come.
+    Guarantees: what :class:`fadecount.spark.Stream` does. The same call gives the same rows again,
+    whatever happened to the table: ticks that are over at ``until`` are counted once, and their
+    counts are frozen in the stream's ledger. Refuses, before anything is counted: the ledger of
+    another stream, a copied or restored one, a time to come.
     """
     end = parse_time(str(until), stream.options.zone, name="until").timestamp()
     public = stream.options.ticks.at(end) - stream.first_tick
@@ -72,18 +60,14 @@ def figures(events: DataFrame, stream: Stream, *, until: str | datetime) -> Data
         rows = _placed(events, stream).where(f"position >= {last.open}L and position < {public}L")
         if stream.options.person:
             rows = _capped(rows, ledger, last.open, public)
-        last = ledger.append(last, rows.groupBy("position", "key").count(), open=public)
+        last = ledger.append(last, rows, open=public)
     return _figures(ledger, last, 0, public)
 
 
 def publish(events: DataFrame, stream: Stream, *, to: Sink) -> Any:
-    """A stream writer that publishes the figures of a stream of events, to be started with a
-    trigger. Figures go ``to`` :func:`fadecount.spark.parquet`, :func:`fadecount.spark.postgresql`,
-    or a function of your own.
-
-    Each micro-batch appends its counts to the stream's ledger, then publishes what has become due.
-    A tick closes by the clock, ``grace_seconds`` of the options after its end, never by other
-    events. An event that comes after that counts in the first tick still open.
+    """A stream writer, to be started with a trigger: each micro-batch appends its counts to the
+    stream's ledger, then publishes what has become due. A tick closes by the clock,
+    ``grace_seconds`` of the options after its end. A later event counts in the first open tick.
 
     Guarantees: executing a micro-batch again gives the same figures again; in which tick an event
     counts depends on its own time, its own micro-batch and the clock. Assumes, besides what
@@ -109,12 +93,11 @@ def publish(events: DataFrame, stream: Stream, *, to: Sink) -> Any:
                     " restored: take a new directory for both"
                 )
             in_time = sql.greatest("position", sql.lit(commit.open))  # late events too
-            events = rows.dropna(subset=["key"]).withColumn("position", in_time)
-            counts = events.groupBy("position", "key").count()
+            rows = rows.dropna(subset=["key"]).withColumn("position", in_time)
             now = stream.options.ticks.at(clock // 1_000_000 - grace) - stream.first_tick
-            commit = ledger.append(commit, counts, open=max(commit.open, now), clock=clock)
+            commit = ledger.append(commit, rows, open=max(commit.open, now), clock=clock)
         if commit.open > commit.after:
-            to(_figures(ledger, commit, commit.after, commit.open), commit.name)
+            to(_figures(ledger, commit, commit.after, commit.open), f"{commit.epoch}-{commit.name}")
 
     # One row more in every micro-batch says when it began. Spark logs that time before, so a second
     # execution sees the same. And there is a micro-batch at every trigger, with or without events:
@@ -128,11 +111,8 @@ def publish(events: DataFrame, stream: Stream, *, to: Sink) -> Any:
 
 
 def _placed(events: DataFrame, stream: Stream) -> DataFrame:
-    """Events with the position of their tick, their time, key and person.
-
-    Left out are events before the stream's start, without a time, or with a text that is no time,
-    and those without a key or a person.
-    """
+    """The events from the stream's start on that have a time, a key and a person, each with the
+    position of its tick."""
     options, ticks = stream.options, stream.options.ticks
     columns = {"time": options.time, "key": options.key, "person": options.person}
     rows = events.select(*(events[each].alias(name) for name, each in columns.items() if each))
@@ -164,11 +144,10 @@ def _capped(rows: DataFrame, ledger: Ledger, after: int, until: int) -> DataFram
     begins = positions[np.searchsorted(slots, slots)]
     slot = ledger.spark.createDataFrame(pa.table({"position": positions, "slot": begins}))
     declared, known = sql.col("declared"), ledger.keys.withColumn("declared", sql.lit(True))
-    can_appear = sql.lit(False)
-    if stream.discovery is not None:  # what can be no key uses up no cap
-        can_appear = sql.udf(can_be_key, "boolean", useArrow=True)("key")
+    can_be = sql.udf(can_be_key, "boolean", useArrow=True)  # what can be no key uses up no cap
+    appears = sql.lit(stream.discovery is not None) & can_be("key")
     rows = rows.join(sql.broadcast(slot), "position").join(known, "key", "left")
-    rows, person = rows.where(declared | can_appear), Window.partitionBy("person", "slot")
+    rows, person = rows.where(declared | appears), Window.partitionBy("person", "slot")
     if unit.keys > 1:
         own = Window.partitionBy("person", "slot", "key")
         rows = rows.withColumn("since", sql.min("time").over(own))
@@ -183,31 +162,25 @@ def _figures(ledger: Ledger, commit: Commit, after: int, until: int) -> DataFram
     """The figures that become public after more than ``after`` and at most ``until`` ticks: those
     of every declared key, also where nothing happened, and of keys that appear by themselves."""
     stream, calendar = ledger.stream, ledger.calendar(commit)
-    wanted = due_blocks(stream.blocks, calendar, after, until)
-    first = min((int(each.starts[0]) for each in wanted if each.stage != ANNOUNCED), default=until)
-    if stream.discovery is not None:
-        first = 0
+    named, blocks = stream.noise(commit.epoch), stream.blocks
+    due = due_blocks(blocks, calendar, after, until)
+    first = min((int(each.starts[0]) for each in due if each.stage != ANNOUNCED), default=0)
 
     def task(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
         """Some keys and their counts in, their figures out, in an order that depends on the figures
-        only. Arrow and NumPy only."""
-        if stream.proof() != commit.stream["secret"]:
-            raise CheckpointError(
-                "secret_file must hold the secret that the stream began with on every executor, got"
-                " another one; give all executors that one"
-            )
+        only. A row without a position declares its key. No task holds the secret."""
         rows = pa.Table.from_batches((each.cast(_COUNTS) for each in batches), _COUNTS)
         keys = pc.unique(rows.filter(pc.is_null(rows["position"]))["key"]).sort()
         numbers = pc.index_in(rows["key"], value_set=keys)
         if len(keys):
             known = rows.set_column(1, "key", numbers).drop_null().sort_by("position")
             counts = tuple(each.to_numpy().astype(np.int64) for each in known.columns)
-            noise = stream.noise(commit.epoch, keys.to_pylist())
-            for made in keyed_figures(stream.blocks, calendar, wanted, counts, noise):
-                per = stream.description.levels[made.level]
-                yield _rows(stream, per, stream.blocks, made, keys)
-        others, news = rows.filter(pc.is_null(numbers)), range(after, until)
-        yield from _appearing(stream, commit.epoch, others, news)
+            noise = named.of(keys.to_pylist())
+            for made in keyed_figures(blocks, calendar, due, counts, noise):
+                yield _rows(stream, stream.description.levels[made.level], blocks, made, keys)
+        if stream.discovery is not None:
+            others = rows.filter(pc.is_null(numbers))
+            yield from _appearing(stream, stream.discovery, named, others, until)
 
     keys = ledger.keys.selectExpr("cast(null as long) as position", "key", "0L as count")
     rows = ledger.counts(commit, first).where(f"position < {until}L").unionByName(keys)
@@ -215,22 +188,22 @@ def _figures(ledger: Ledger, commit: Commit, after: int, until: int) -> DataFram
     return rows.repartition(tasks, "key").mapInArrow(task, FIGURES)
 
 
-def _appearing(stream: Stream, epoch: str, rows: pa.Table, news: range) -> Iterator[pa.RecordBatch]:
-    """The figures of keys that appear by themselves, which come out with the ticks of ``news``: a
-    row says how many persons brought a key on the day that begins at its position."""
-    if (discovery := stream.discovery) is None:
-        return
+def _appearing(
+    stream: Stream, discovery: Discovery, named: KeyedNoise, rows: pa.Table, until: int
+) -> Iterator[pa.RecordBatch]:
+    """The figures of keys that appear by themselves and are public after so many ticks: a row says
+    how many persons brought a key on the day that begins at its position."""
+    days: dict[int, dict[str, int]] = defaultdict(dict)
+    for row in rows.to_pylist():
+        days[row["position"]][row["key"]] = row["count"]
     first, ((lag, epsilon), *later) = stream.first_tick, discovery.stages
     blocks = Blocks(Level(1, epsilon, lag, later=tuple(later)))  # the same noise
-    days = rows.group_by("position").aggregate([("key", "list"), ("count", "list")])
-    for day in days.sort_by("position").to_pylist():
-        begin, keys = first + day["position"], day["key_list"]
-        brought, noise = dict(zip(keys, day["count_list"], strict=True)), stream.noise(epoch, keys)
-        block = stream.description.block_of(begin)
-        for public, shown in drawn(stream.description, first, block, brought, noise):
-            if shown.keys and public - first - 1 in news:
-                places = np.array([[begin], [shown.end_tick], [public]]) - first
-                made = Made(0, shown.stage, places[0], places[1], places[2], shown.values)
+    for begin, brought in sorted(days.items()):
+        noise, day = named.of([*brought]), stream.description.block_of(first + begin)
+        for public, shown in drawn(stream.description, first, day, brought, noise):
+            if shown.keys and public - first <= until:
+                start, end, out = np.array([[begin + first], [shown.end_tick], [public]]) - first
+                made = Made(0, shown.stage, start, end, out, shown.values)
                 yield _rows(stream, discovery.per, blocks, made, pa.array(shown.keys))
 
 
@@ -243,11 +216,9 @@ def _rows(stream: Stream, per: str, blocks: Blocks, made: Made, keys: pa.Array) 
     (height, width), values = made.values.shape, pa.array(made.values.ravel())
     fixed = stream.name, per, pa.scalar(made.stage, pa.int32()), status
     name, per, stage, status = (pa.repeat(each, len(values)) for each in fixed)
-    ticks, first = stream.description.ticks, stream.first_tick
-    start, end, published = (
-        pa.array(np.repeat(ticks.starts_of(first + each), width) * 10**6, _TIME)
-        for each in (made.starts, made.ends, made.public)
-    )
+    ticks = (stream.first_tick + each for each in (made.starts, made.ends, made.public))
+    seconds = (np.repeat(stream.description.ticks.starts_of(each), width) for each in ticks)
+    start, end, published = (pa.array(each * 10**6, _TIME) for each in seconds)
     key = keys.take(np.tile(np.arange(width), height))
     low, high = pc.subtract(values, half), pc.add(values, half)
     columns = [name, per, start, end, key, stage, status, values, low, high, published]
@@ -262,14 +233,14 @@ def parquet(path: str) -> Sink:
 
     def write(figures: DataFrame, name: str) -> None:
         directory, (epoch, number, _) = Directory(figures.sparkSession, path), name.split("-")
-        known, first, own = f"batch={name}", f"batch={epoch}-", f"batch={epoch}-{number}"
-        if any(each != known and not first < each < own for each in directory.names("batch=")):
+        own, first, end = f"batch={name}", f"batch={epoch}-", f"batch={epoch}-{number}"
+        if any(each != own and not first < each < end for each in directory.names("batch=")):
             raise CheckpointError(
                 f"figures must lie with those of the same state, got others in {path!r}; an older"
                 " state was restored, or begun anew: take new directories for both"
             )
-        if not directory.has(f"{known}/_SUCCESS"):
-            figures.write.mode("overwrite").parquet(f"{path}/{known}")
+        if not Directory(figures.sparkSession, f"{path}/{own}").names("_SUCCESS"):
+            figures.write.mode("overwrite").parquet(f"{path}/{own}")
 
     return write
 
@@ -299,3 +270,15 @@ def postgresql(table: str, *, database: str) -> Sink:
                 )
 
     return write
+
+
+_STATEMENTS = (
+    """create table if not exists {0} (stream text, per text, "start" timestamptz,
+    "end" timestamptz not null, key text, stage integer, status text not null,
+    value bigint not null, low bigint, high bigint, published timestamptz not null,
+    primary key (stream, per, "start", key, stage));
+    create temporary table fresh (like {0}) on commit drop""",
+    "insert into {0} table fresh on conflict do nothing",
+    """select from fresh join {0} old using (stream, per, "start", key, stage)
+    where old.value <> fresh.value limit 1""",
+)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Container, Iterable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import lru_cache
 from typing import Any
 
@@ -77,6 +77,32 @@ class Description:
             remedy = "Gaussian noise cannot be combined with it; such as fadecount.Blocks"
             bound = "one of pure loss where keys appear by themselves"
             raise bad_parameter("mechanism", type(self.mechanism).__name__, bound, remedy)
+
+    def require_same(
+        self,
+        *,
+        ticks: Ticks,
+        unit: Unit,
+        mechanism: Mechanism | None = None,
+        group: Group | None = None,
+        hidden: HiddenKeys | None = None,
+    ) -> None:
+        """Refuse what differs from the stream's own: its losses would not be the stated ones. None,
+        and a group without a promise, leave it as it is."""
+        if group is not None and not group.promise and self.group is not None:
+            group = replace(group, promise=self.group.promise)
+        for what, given, own, text in (
+            ("tick", ticks, self.ticks, f" ({self.ticks.text})"),
+            ("protected unit", unit, self.unit, f" ({self.unit.text})"),
+            ("mechanism", mechanism or self.mechanism, self.mechanism, ""),
+            ("group", group or self.group, self.group, ""),
+            ("discovery", hidden or self.hidden, self.hidden, ""),
+        ):
+            if given != own:
+                raise ParameterError(
+                    f"{what} of stream {self.name!r} is fixed{text}, got another one; leave it out,"
+                    " or choose another name"
+                )
 
     @property
     def _slot_seconds(self) -> int:

@@ -7,6 +7,7 @@ keys, which are sorted. How keys are hidden until then: streams/embargo.py.
 from __future__ import annotations
 
 import hashlib
+import json
 from collections.abc import Mapping
 from dataclasses import dataclass
 from functools import partial
@@ -64,6 +65,13 @@ class HiddenKeys:
         discovery = self.discovery.to_json()
         return {"discovery": discovery, "other": self.other, "sample": self.sample}
 
+    def about(self, histories: int) -> dict[str, Any]:
+        """What readers must know of it, for JSON: the fields with the thresholds of the stages, and
+        the chance in words, which all histories add to."""
+        discovery = json.loads(self.discovery.to_json())
+        discovery["thresholds"] = self.discovery.thresholds
+        return {**self.to_json(), "discovery": discovery, "delta": self.exception(histories)}
+
     @classmethod
     def from_json(cls, fields: Mapping[str, Any]) -> HiddenKeys:
         """Those with these fields, checked."""
@@ -74,7 +82,7 @@ class HiddenKeys:
         """Day or month: how long keys are hidden at least."""
         return "day" if self.discovery.per == "1d" else "month"
 
-    def exception(self, histories: int = 1) -> str:
+    def exception(self, histories: int) -> str:
         """The chance and what it means, as the end of a sentence about a loss."""
         chance, slot = self.discovery.delta * histories, self.slot
         return (

@@ -25,7 +25,7 @@ from fadecount.counters import Counter
 from fadecount.counters.figures import FigureMaker, Made
 from fadecount.errors import FullError
 from fadecount.mechanisms import Blocks, Mechanism
-from fadecount.noise import Chain, NoiseSource, SystemNoise
+from fadecount.noise import Chain, KeyedNoise, NoiseSource, SystemNoise
 from fadecount.streams.discovery import DISCOVERED, Counts
 from fadecount.streams.figures import FigureRows, packed, unpacked
 from fadecount.streams.ticks import DAY, Ticks
@@ -132,7 +132,7 @@ def drawn(
     first_tick: int,
     day: int,
     persons: Counts,
-    source: NoiseSource | None = None,
+    source: NoiseSource | KeyedNoise | None = None,
 ) -> list[Dated]:
     """The figures of a day of a stream at each stage, from how many persons brought each key. Each
     key has noises of its own, drawn here and once; nothing is left of a key that no stage shows."""

@@ -183,11 +183,7 @@ def about_stream(
     hidden = description.hidden
     appearing: dict[str, Any] = {}
     if hidden is not None:
-        appearing = {
-            "delta": loss.delta,
-            "exception": hidden.exception(loss.histories),
-            "discovery": {**hidden.to_json(), "thresholds": hidden.discovery.thresholds},
-        }
+        appearing = {"delta": loss.delta, "hidden": hidden.about(loss.histories)}
     return {
         "stream": description.name,
         "unit": unit.text,

@@ -358,12 +358,12 @@ class Published:
             return self.steps
         shown = self.description.ticks.local
         earliest, end = self.first_tick + self._earliest(), self.first_tick + self.steps
+        if self.first_tick <= as_of < earliest:
+            raise self.removed()
         if not earliest <= as_of <= end:
             bound = f"from {shown(earliest)} to {shown(end)}"
-            remedy = "later figures are not public yet"
-            if as_of < earliest:
-                removed = earliest > self.first_tick
-                remedy = "earlier figures were removed" if removed else "the stream begins there"
+            late = "later figures are not public yet"
+            remedy = late if as_of > end else "the stream begins there"
             raise bad_parameter("as_of", shown(as_of), bound, remedy)
         return as_of - self.first_tick
 

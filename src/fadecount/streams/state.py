@@ -26,7 +26,6 @@ from fadecount.counters.figures import FigureMaker, OpenBlock
 from fadecount.counters.state import Parts
 from fadecount.errors import StoreError
 from fadecount.mechanisms import Blocks
-from fadecount.noise import Ratchet
 from fadecount.streams.database import Context, Database
 from fadecount.streams.embargo import Machine, next_public_tick
 from fadecount.streams.seal import SecretRows, insert_sealed
@@ -156,7 +155,7 @@ class StoredState:
                     block.noise = list(_numbers(self._bodies[NOISE, level]).reshape(shape))
                 if mechanism.levels[level].tied:
                     block.children = maker.saved_children(
-                        level, self._bodies.get((CHILDREN, level))
+                        level, self._bodies.get((CHILDREN, level), b"")
                     )
         return maker
 
@@ -211,7 +210,7 @@ class StoredState:
             if block.noise is not None:
                 same = block.noise is noise
                 yield (NOISE, level), None if same else _bytes(np.concatenate(block.noise))
-            if isinstance(block.children, Ratchet):
+            if block.children is not None:
                 name, state = (CHILDREN, level), block.children.state
                 yield name, None if self._bodies.get(name) == state else state
                 self._bodies[name] = state

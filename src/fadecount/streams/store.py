@@ -110,24 +110,18 @@ class Store:
         *,
         keys: Iterable[str] = (ONLY_KEY,),
         start_tick: int,
-        retain_seconds: int | None = None,
     ) -> Stream:
         """A new stream that begins with ``start_tick``. This and the keys, in this order, are
-        public, so neither may depend on events.
-
-        ``retain_seconds`` is how long its releases are kept (see :meth:`retain`); by default for
-        ever.
-        """
+        public, so neither may depend on events."""
         names = checked_keys(keys, none=not description.needs_keys)
         hidden = description.hidden
         if hidden is not None and hidden.other not in (None, *names):
             raise bad_parameter("other", hidden.other, "one of the declared keys", "declare it")
-        check_retention(description, retain_seconds)
         name, group = description.name, description.group
         # another process may be creating the same one, or another one of the same group
         locks = [f"create {name}"] + ([] if group is None else [f"create in group {group.name}"])
         with self._database.locked(locks, _CREATION_SECONDS), self._database.transaction():
-            self._create(self.in_group(description), names, start_tick, retain_seconds)
+            self._create(self.in_group(description), names, start_tick)
         return self.open(name)
 
     def in_group(self, description: Description) -> Description:
@@ -157,9 +151,7 @@ class Store:
             replace(before, members=(*before.members, new)).require_promise()
         return replace(description, group=before.group)
 
-    def _create(
-        self, description: Description, names: Sequence[str], start_tick: int, retain: int | None
-    ) -> None:
+    def _create(self, description: Description, names: Sequence[str], start_tick: int) -> None:
         context, database, name = self._context, self._database, description.name
         if name in self.names():
             remedy = "open the stream that exists, or choose another name"
@@ -183,7 +175,6 @@ class Store:
             "digest": b"",
             "ahead": b"",
             "voids": "[]",
-            "retain_seconds": retain,
             "kept": "[]",
             "upkeep_tick": NEVER,
         }
@@ -284,21 +275,9 @@ class Store:
             )
             return self.create(description, keys=names, start_tick=start_tick)
         described = read_status(self._database, name).description
-        if group is not None and not group.promise and described.group is not None:
-            group = replace(group, promise=described.group.promise)
-        # its losses would not be the stated ones
-        for what, given, own, text in (
-            ("tick", tick, described.ticks, f" ({described.ticks.text})"),
-            ("protected unit", unit, described.unit, f" ({described.unit.text})"),
-            ("mechanism", mechanism or described.mechanism, described.mechanism, ""),
-            ("group", group or described.group, described.group, ""),
-            ("discovery", hidden or described.hidden, described.hidden, ""),
-        ):
-            if given != own:
-                raise ParameterError(
-                    f"{what} of stream {name!r} is fixed{text}, got another one; leave it out, or"
-                    " choose another name"
-                )
+        described.require_same(
+            ticks=tick, unit=unit, mechanism=mechanism, group=group, hidden=hidden
+        )
         stream = self.open(name)
         known = stream.keys
         if names[: len(known)] != known:

@@ -26,7 +26,7 @@ from zoneinfo import ZoneInfo
 import numpy as np
 from numpy.typing import NDArray
 
-from fadecount.checks import require_integer
+from fadecount.checks import require_tick
 from fadecount.durations import UNITS
 from fadecount.errors import bad_parameter
 
@@ -57,13 +57,10 @@ class Ticks:
     """Whether ticks begin at local midnight, which is not that of UTC."""
 
     def __post_init__(self) -> None:
-        remedy = "it is the length of a tick in seconds, such as 3600"
-        seconds = require_integer(
-            "tick_seconds", self.tick_seconds, minimum=1, maximum=366 * DAY, remedy=remedy
-        )
-        object.__setattr__(self, "tick_seconds", seconds)
+        object.__setattr__(self, "tick_seconds", require_tick("tick_seconds", self.tick_seconds))
         _zone(self.zone)
-        object.__setattr__(self, "_by_day", seconds % DAY == 0 and self.zone != "UTC")
+        by_day = self.tick_seconds % DAY == 0 and self.zone != "UTC"
+        object.__setattr__(self, "_by_day", by_day)
 
     @property
     def text(self) -> str:

@@ -9,7 +9,7 @@ const DEBOUNCE = 300;
 const byId = (id) => document.getElementById(id);
 
 const losses = new Map([["1h", 0.5], ["1d", 1], ["1mo", 2], ["1y", 4]]);
-let [option, answer] = [1, null];
+let [options, chosen] = [[], 0];
 let [wanted, planned, running, timer] = ["", "", false, 0];
 
 /* The limits in use: ages from one tick to the horizon. */
@@ -35,7 +35,6 @@ function limit(name, loss) {
   AGES.forEach(([each], index) => {
     if (index === at || (index > at ? losses.get(each) < loss : losses.get(each) > loss)) losses.set(each, loss);
   });
-  option = 1;
   changed();
 }
 
@@ -52,12 +51,9 @@ function changed() {
   const subject = person ? `one person’s ${byId("each").selectedOptions[0].textContent}` : "one event";
   for (const id of ["subject", "subject-then"]) byId(id).textContent = subject;
   byId("curve-caption").textContent = `Privacy loss (ε) of ${subject}, by the age from its start`;
-  const asked = query();
-  const moved = planned && !planned.startsWith(`${asked}&`);
-  handles.show(used, moved || !answer ? [] : answer.losses, SECONDS[byId("tick").value], SECONDS[byId("horizon").value]);
-  document.body.classList.toggle("stale", Boolean(moved));
-  history.replaceState(null, "", `#${asked}`);
-  wanted = `${asked}&option=${option}`;
+  wanted = String(query());
+  stale(planned !== wanted || !options.length);
+  history.replaceState(null, "", `#${wanted}`);
   clearTimeout(timer);
   timer = setTimeout(plan, DEBOUNCE);
 }
@@ -72,8 +68,10 @@ async function plan() {
     say("planning …");
     const found = await request(asked);
     if (asked !== wanted) continue;
-    planned = asked;
-    if (found) show(found);
+    [planned, options, chosen] = [asked, found ?? [], 0];
+    if (!found) continue;
+    alternatives();
+    show();
   }
   document.body.classList.remove("planning");
   running = false;
@@ -91,43 +89,44 @@ function say(words, problem = false) {
   byId("status").classList.toggle("problem", problem);
 }
 
-function show(found) {
-  answer = found;
-  ({ option } = found);
-  const chosen = found.options[option - 1];
-  byId("widths").replaceChildren(...found.widths.map(([name, margin, words]) => {
+/* Whether what is shown is the plan of other wishes: it cannot be taken then. */
+function stale(is) {
+  document.body.classList.toggle("stale", is);
+  for (const id of ["options", "download"]) byId(id).disabled = is;
+  handles.show(limits(), is ? [] : options[chosen].losses, SECONDS[byId("tick").value], SECONDS[byId("horizon").value]);
+}
+
+/* Everything about the chosen option. */
+function show() {
+  const option = options[chosen];
+  byId("widths").replaceChildren(...option.widths.map(([name, margin, words]) => {
     const box = document.createElement("div");
     box.append(made("h3", capital(name)), made("p", margin, "figure"), made("p", words, "caption"));
     return box;
   }));
-  byId("published").replaceChildren(...found.published.map(([per, ...rest]) => {
+  byId("published").replaceChildren(...option.published.map(([per, ...rest]) => {
     const row = document.createElement("tr");
     row.append(Object.assign(made("th", per), { scope: "row" }), ...rest.map((text) => made("td", text)));
     return row;
   }));
-  byId("file-option").textContent = chosen.name;
-  byId("download").disabled = false;
-  document.body.classList.remove("stale");
-  handles.show(limits(), found.losses, SECONDS[byId("tick").value], SECONDS[byId("horizon").value]);
-  alternatives();
-  say(`A total is within ${chosen.total}, 95 % of the time.`);
+  byId("file-option").textContent = option.name;
+  stale(false);
+  say(`A total is within ${option.widths.at(-1)[1]}, 95 % of the time.`);
 }
 
 const capital = (text) => text[0].toUpperCase() + text.slice(1);
 const made = (name, text, className = "") => Object.assign(document.createElement(name), { textContent: text, className });
 
 function alternatives() {
-  const before = document.activeElement?.name === "option";
-  byId("options").replaceChildren(byId("options").querySelector("legend"), ...answer.options.map((each, index) => {
-    const input = Object.assign(document.createElement("input"), { type: "radio", name: "option", value: index + 1, checked: index + 1 === option });
-    input.addEventListener("change", () => { option = index + 1; changed(); });
+  byId("options").replaceChildren(byId("options").querySelector("legend"), ...options.map((each, index) => {
+    const input = Object.assign(document.createElement("input"), { type: "radio", name: "option", checked: index === chosen });
+    input.addEventListener("change", () => { chosen = index; show(); });
     const box = made("span", "", "option");
-    box.append(made("strong", each.name), made("span", `total ${each.total}`), made("span", `loses ${each.final_loss} by the end`), made("span", capital(each.reason), "why"));
+    box.append(made("strong", each.name), made("span", `total ${each.widths.at(-1)[1]}`), made("span", `loses ${each.final_loss} by the end`), made("span", capital(each.reason), "why"));
     const label = document.createElement("label");
     label.append(input, box);
     return label;
   }));
-  if (before) byId("options").querySelector("input:checked").focus();
 }
 
 /* Wishes from the address: so a plan can be shared, and survives a reload. */
@@ -144,10 +143,10 @@ function fromAddress() {
 }
 
 const handles = new Handles(byId("curve-chart"), AGES, limit);
-for (const id of SELECTS) byId(id).addEventListener("change", () => { if (byId(id).validity.valid) { option = 1; changed(); } });
+for (const id of SELECTS) byId(id).addEventListener("change", () => { if (byId(id).validity.valid) changed(); });
 for (const [name] of AGES) {
   byId(`loss-${name}`).addEventListener("change", (event) => { if (event.target.value && event.target.validity.valid) limit(name, Number(event.target.value)); else changed(); });
 }
-byId("download").addEventListener("click", () => save("plan.json", "application/json", answer.file));
+byId("download").addEventListener("click", () => save("plan.json", "application/json", options[chosen].file));
 fromAddress();
 changed();

@@ -39,14 +39,13 @@ async function paged(path, field, query, signal) {
 
 export const streamList = (signal) => paged("/v1/streams", "streams", {}, signal);
 
-/* Rows of `figures`, `total` or `so-far`, with their times as milliseconds. */
-export async function rowsOf(name, route, query, signal) {
-  const rows = await paged(`${streamPath(name)}/${route}`, "figures", query, signal);
-  return rows.map((row) => ({ ...row, time: Date.parse(row.start), end: Date.parse(row.end) }));
-}
+/* Rows of `figures`, `total` or `so-far`. */
+export const figuresOf = (name, route, query, signal) => paged(`${streamPath(name)}/${route}`, "figures", query, signal);
 
-export async function csvOf(name, route, query, signal) {
-  return (await ask(`${streamPath(name)}/${route}?${new URLSearchParams(query)}`, "text/csv", signal)).text();
+/* The same, with their times as milliseconds. */
+export async function rowsOf(...question) {
+  const rows = await figuresOf(...question);
+  return rows.map((row) => ({ ...row, time: Date.parse(row.start), end: Date.parse(row.end) }));
 }
 
 /* Server-sent events over fetch: EventSource cannot carry a token. An event says that something was published, not what. */

@@ -2,7 +2,7 @@
 import { get, streamPath } from "./api.js";
 import { Chart, node, stairs, text } from "./chart.js";
 import { fill } from "./lists.js";
-import { length, near, number, period, roundTicks } from "./words.js";
+import { lag, length, near, number, period, roundTicks } from "./words.js";
 
 const EDGE = { top: 14, right: 10, bottom: 28, left: 46 };
 const AGES = [[60, "1 min"], [3600, "1 hour"], [86400, "1 day"], [604800, "1 week"], [2592000, "1 month"], [31536000, "1 year"], [315360000, "10 years"], [3153600000, "100 years"]];
@@ -10,10 +10,6 @@ const sure = (point) => {
   const pure = 100 / (1 + Math.exp(-point.loss)); // Gaussian noise has another rule: its figure comes with the point
   const shown = point.sure.startsWith("over") ? 100 : parseFloat(point.sure);
   return Math.abs(pure - shown) <= 1 ? pure : shown;
-};
-const lagWords = (seconds) => {
-  const parts = [["day", 86400], ["hour", 3600], ["minute", 60], ["second", 1]].map(([name, size], index, all) => [name, Math.floor((index ? seconds % all[index - 1][1] : seconds) / size)]);
-  return parts.filter(([, count]) => count).slice(0, 2).map(([name, count]) => `${count} ${name}${count === 1 ? "" : "s"}`).join(" ");
 };
 const byId = (id) => document.getElementById(id);
 
@@ -91,7 +87,6 @@ export class Fading {
     byId("unit-promise").textContent = unit;
     byId("group-promise").textContent = facts.group ? `Group ${facts.group.text}.` : "Losses of other streams about the same people are not added.";
     byId("interval-words").textContent = facts.interval;
-    byId("typical-error").textContent = number(privacy.typical_error);
     this.schedule(facts);
     this.tell();
     this.person();
@@ -99,18 +94,18 @@ export class Fading {
 
   /* What is published when, what is lost by then, and which publication is next. */
   schedule(facts) {
-    const { tick_seconds: tick, curve } = this.privacy;
+    const [tick, { curve }] = [facts.tick_seconds, this.privacy];
     this.stages = facts.levels.flatMap(({ per, stages }) => stages.map((stage) => ({ ...stage, per, age: Math.max(tick, stage.age_seconds) })));
-    const rows = this.stages.map(({ per, status, lag_seconds: lag, next, age }) => {
+    const rows = this.stages.map(({ per, status, lag_seconds: after, next, age }) => {
       const { shown } = curve.find((point) => point.age_seconds >= age);
-      const comes = lag ? `${lagWords(lag)} after its end` : "at its end";
+      const comes = after ? `${lag(after)} after its end` : "at its end";
       return [`${length(per)}, ${status}`, next ? `${comes}; next ${near(Date.parse(next.published), facts.zone)}` : comes, shown];
     });
     fill(byId("schedule"), rows, { heads: true });
     byId("schedule-part").hidden = !rows.length;
     byId("ages-part").hidden = rows.length > 0;
     const coming = this.stages.filter(({ next }) => next).sort((one, other) => Date.parse(one.next.published) - Date.parse(other.next.published));
-    const marked = coming.find(({ lag_seconds: lag }) => lag) ?? coming[0];
+    const marked = coming.find(({ lag_seconds: after }) => after) ?? coming[0];
     const when = marked && near(Date.parse(marked.next.published), facts.zone);
     this.chart.next = marked ? { age: marked.age, words: `the ${length(marked.per)}’s figure, ${when}` } : null;
     byId("next-words").textContent = marked ? `Next: the ${marked.status} figure of ${period(Date.parse(marked.next.start), Date.parse(marked.next.end), facts.zone)}, ${when}.` : "";

@@ -81,6 +81,13 @@ export function fill(table, rows, { heads = false } = {}) {
   }));
 }
 
+/* Rows with the same fields as CSV: quoted where that is needed. */
+export function csv(rows) {
+  const cell = (value) => (/[",\n]/.test(value) ? `"${value.replaceAll('"', '""')}"` : value ?? "");
+  const lines = rows.map((row) => Object.values(row).map(cell).join(","));
+  return `${[Object.keys(rows[0] ?? {}).join(","), ...lines].join("\n")}\n`;
+}
+
 export function save(name, type, text) {
   const link = document.createElement("a");
   link.href = URL.createObjectURL(new Blob([text], { type }));

@@ -1,8 +1,8 @@
 // One stream: the numbers that people come for, the choices of what is shown, the chart, the keys, the table.
-import { csvOf, get, rowsOf, streamPath } from "./api.js";
+import { figuresOf, get, rowsOf, streamPath } from "./api.js";
 import { BarChart, LineChart } from "./counts.js";
 import { Fading } from "./fading.js";
-import { SearchList, choices, fill, fillNumber, margin, save } from "./lists.js";
+import { SearchList, choices, csv, fill, fillNumber, margin, save } from "./lists.js";
 import { before, firstNumbers, headlineSlots, lengths, pointsOf, ranges, slotNames } from "./slots.js";
 import { called, duration, half, length, lengthSeconds, moment, near, number, period, roughly, zoned } from "./words.js";
 
@@ -113,7 +113,7 @@ export class StreamView {
     const { keys, start, end } = await get(`${streamPath(facts.name)}/top?limit=${MOST_TOP}`, signal);
     fill(byId("top"), keys.map((each) => [each.key, number(each.value), number(each.low), number(each.high), each.apart ? "yes" : "cannot be told"]), { heads: true });
     const least = facts.hidden.discovery.thresholds[0];
-    byId("top-note").textContent = `${start ? `${period(Date.parse(start), Date.parse(end), facts.zone)}. ` : ""}Other keys are hidden until about ${number(least)} people brought them on one day.`;
+    byId("top-note").textContent = `${start ? `${period(Date.parse(start), Date.parse(end), facts.zone)}. ` : ""}Other keys are hidden until about ${number(least)} people brought them in one ${length(facts.hidden.discovery.per)}.`;
   }
 
   /* Something was published: read it. While a reading runs, the newest waits. */
@@ -235,8 +235,7 @@ export class StreamView {
   }
 
   async download() {
-    const [route, query] = this.question;
     const name = [this.facts.name, this.key, this.per].filter(Boolean).join("-").replace(/[^\w.-]+/g, "-");
-    save(`${name}.csv`, "text/csv", await csvOf(this.facts.name, route, query, this.signal));
+    save(`${name}.csv`, "text/csv", csv(await figuresOf(this.facts.name, ...this.question, this.signal)));
   }
 }

@@ -3,33 +3,44 @@ const whole = new Intl.NumberFormat("en", { maximumFractionDigits: 0 });
 export const number = (value) => whole.format(value).replace("-", "−");
 export const half = (row) => Math.round((row.high - row.low) / 2);
 
-const UNITS = [["year", 31536000], ["month", 2592000], ["week", 604800], ["day", 86400], ["hour", 3600], ["minute", 60], ["second", 1]];
+const UNITS = [["year", "y", 31536000], ["month", "mo", 2592000], ["week", "w", 604800], ["day", "d", 86400], ["hour", "h", 3600], ["minute", "m", 60], ["second", "s", 1]];
+const many = (count, name) => `${count} ${name}${count === 1 ? "" : "s"}`;
 
 export function duration(seconds) {
-  for (const [name, length] of UNITS) {
-    if (seconds >= length && seconds % length === 0) return seconds === length ? name : `${seconds / length} ${name}s`;
-  }
-  return `${seconds} seconds`;
+  const [name, , each] = UNITS.find(([, , each]) => seconds >= each && seconds % each === 0);
+  return seconds === each ? name : many(seconds / each, name);
 }
 
 /* A length such as 20m or 1mo: in seconds, and in words. */
-const LETTERS = { s: ["second", 1], m: ["minute", 60], h: ["hour", 3600], d: ["day", 86400], w: ["week", 604800], mo: ["month", 2592000], y: ["year", 31536000] };
-const parts = (text) => /^(\d+)(mo|[smhdwy])$/.exec(text);
-export const lengthSeconds = (text) => Number(parts(text)[1]) * LETTERS[parts(text)[2]][1];
+function parts(text) {
+  const [, count, letter] = /^(\d+)(mo|[smhdwy])$/.exec(text);
+  const [name, , each] = UNITS.find((unit) => unit[1] === letter);
+  return { count: Number(count), name, each };
+}
+export function lengthSeconds(text) {
+  const { count, each } = parts(text);
+  return count * each;
+}
 export function length(text) {
-  const [, count, unit] = parts(text);
-  return count === "1" ? LETTERS[unit][0] : `${count} ${LETTERS[unit][0]}s`;
+  const { count, name } = parts(text);
+  return count === 1 ? name : many(count, name);
 }
 
 /* About how long until something: one unit, rounded up. */
 export function roughly(seconds) {
-  for (const [name, each] of UNITS) {
-    if (seconds >= each) {
-      const count = Math.ceil(seconds / each);
-      return `${count} ${name}${count === 1 ? "" : "s"}`;
-    }
+  const [name, , each] = UNITS.find(([, , each]) => seconds >= each) ?? [];
+  return name ? many(Math.ceil(seconds / each), name) : "a moment";
+}
+
+/* How long after its end a figure comes, in days, hours, minutes and seconds: the two largest of them. */
+export function lag(seconds) {
+  const words = [];
+  let left = seconds;
+  for (const [name, , each] of UNITS.slice(3)) {
+    if (left >= each) words.push(many(Math.floor(left / each), name));
+    left %= each;
   }
-  return "a moment";
+  return words.slice(0, 2).join(" ");
 }
 
 const PARTS = {
