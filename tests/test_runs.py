@@ -7,7 +7,7 @@ import io
 import json
 from collections.abc import Iterator, Sequence
 from dataclasses import fields
-from datetime import UTC, datetime
+from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from typing import Any
 
@@ -287,6 +287,15 @@ def test_a_new_stream_of_a_store_begins_at_a_public_time(store: Store) -> None:
     with pytest.raises(ParameterError, match="start must be given to create the stream 's'"):
         run(io.BytesIO(line(NOON).encode()), options(), store=store, name="s", mechanism=EXACT)
     assert store.names() == []
+
+
+def test_a_promise_is_one_for_the_unit_of_the_run_with_and_without_a_store(store: Store) -> None:
+    promise, chosen = fc.Gradual(epsilon=0.5), options(person="who", per_person=3)
+    span: dict[str, Any] = {"start": START, "until": START + timedelta(minutes=1)}
+    for place in (store, None):
+        source = io.BytesIO(line(NOON, who="ann").encode())
+        loss = run(source, chosen, mechanism=promise, store=place, name="s", **span).stream.loss
+        assert 0.99 * promise.loss(9) < loss.at_age(9).epsilon <= promise.loss(9)
 
 
 def test_history_asks_for_a_time(store: Store) -> None:
