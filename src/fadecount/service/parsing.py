@@ -167,7 +167,7 @@ class SoFarQuery(FigureQuery, frozen=True):
 
 
 class FiguresQuery(SoFarQuery, frozen=True):
-    """Which page of the slots that begin in [since, until)."""
+    """Which page of the slots that begin in [since, until): so many rows, in whole slots."""
 
     since: Annotated[Time, _described(f"{_TIME}; slots that begin then or later")] | None = None
     until: Annotated[Time, _described(f"{_TIME}; slots that begin before")] | None = None
