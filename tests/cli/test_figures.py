@@ -277,7 +277,7 @@ def test_a_live_run_writes_each_figure_once_when_it_is_published(
     words += ["--state", "state", "--name", "s"]
     source = ["-", "--format", "csv"] if intake == "pipe" else ["grown.csv", "--time", "at"]
     process = start([*source, *words, *(["--follow"] if intake == "file" else [])])
-    wait_for(folder / "one.csv", 6)
+    wait_for(folder / "one.csv", 4)
     process.send_signal(signal.SIGINT)
     _, error = process.communicate(timeout=60)
     assert process.returncode == 130, error
