@@ -6,7 +6,8 @@ CORE := src/fadecount/checks.py,src/fadecount/rounding.py,src/fadecount/mechanis
 CORE_TESTS := tests/mechanisms tests/counters tests/noise \
 	$(addprefix tests/test_,rounding.py errors.py durations.py randomness.py package.py) \
 	$(addprefix src/fadecount/,mechanisms noise counters checks.py rounding.py)
-PYTEST := $(BIN)/pytest --numprocesses=2 --dist=loadfile --basetemp=out/pytest --durations=15
+# One thread of linear algebra in each worker: threads that wait for a busy core spin.
+PYTEST := OPENBLAS_NUM_THREADS=1 $(BIN)/pytest --numprocesses=2 --dist=loadfile --basetemp=out/pytest --durations=15
 
 # Pictures need a cache for fonts: in the checkout, not in the home of the user.
 export MPLCONFIGDIR := $(CURDIR)/out/matplotlib

@@ -18,8 +18,7 @@ import pytest
 import fadecount as fc
 from fadecount.cli.main import main
 from fadecount.errors import ParameterError
-from fadecount.runs import run
-from fadecount.runs.base import Run
+from fadecount.runs import Run, run
 from fadecount.sources import SourceOptions, files
 from fadecount.streams import FileFence, SQLiteStore, Store
 from fadecount.streams.discovery import HiddenKeys

@@ -22,8 +22,7 @@ from fadecount.errors import (
     ParameterError,
     SumOverflowError,
 )
-from fadecount.runs import run
-from fadecount.runs.base import Run
+from fadecount.runs import Run, run
 from fadecount.sources import Gate, SourceOptions, files, live
 from fadecount.sources.live import GrowingFile
 from fadecount.streams import Description, FileFence, SQLiteStore, Store, Ticks, memory

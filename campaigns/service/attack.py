@@ -80,8 +80,8 @@ async def many_connections(reader: asyncio.StreamReader, writer: asyncio.StreamW
 
 async def unread_answers(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
     """A large answer for each connection, another one each time, that nobody reads."""
-    path = b"GET /v1/streams/wide/figures?per=total&limit=%d HTTP/1.1\r\nHost: localhost\r\n\r\n"
-    await sent(writer, path % next(_limits))
+    path = b"GET /v1/streams/wide/figures?per=total&since=%d HTTP/1.1\r\nHost: localhost\r\n\r\n"
+    await sent(writer, path % next(_times))
     await asyncio.sleep(3600)
 
 
@@ -91,7 +91,7 @@ async def unread_ticks(reader: asyncio.StreamReader, writer: asyncio.StreamWrite
     await asyncio.sleep(3600)
 
 
-_limits = itertools.cycle(range(5000, 10_001))
+_times = itertools.cycle(range(5000))
 
 
 @dataclass(frozen=True)

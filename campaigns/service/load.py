@@ -176,7 +176,7 @@ async def measure(service: ServeProcess, seconds: float, folder: Path) -> dict[s
     after = resident(service.process.pid)
     after_load = [sqlite_commits(folder, seconds / 4, journal) for journal in journals]
     plain, logged = (max(pair) for pair in zip(before_load, after_load, strict=True))
-    reads = [getter(port, token, "/v1/streams/load/figures?per=total&limit=100")] * 2
+    reads = [getter(port, token, "/v1/streams/load/total")] * 2
     idle = await drive(port, reads, b"HTTP/1.1 200", seconds, pause=0.005)
     writers = [poster(port, token, single, f"w{at}") for at in range(CONNECTIONS)]
     busy, _ = await asyncio.gather(

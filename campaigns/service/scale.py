@@ -26,6 +26,7 @@ from contextlib import contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Self
+from urllib.parse import quote
 
 from tests.service.process import ServeProcess
 
@@ -320,11 +321,12 @@ def many_readers(found: Findings, seconds: float) -> None:
             "load", tick="1s", mechanism=FIGURES, keys=[f"key{number}" for number in range(100)]
         )
         port = port_of(service)
-        while len(client.figures("load", "1s", together=True)) < 60:
+        while len(seconds_before := client.figures("load", "1s", together=True)) < 60:
             time.sleep(0.5)
+        until = quote(seconds_before[59].end)
         for path in (
-            "figures?per=1s&together=true&limit=60",
-            "figures?per=1m&limit=60",
+            f"figures?per=1s&together=true&until={until}",
+            f"figures?per=1m&until={until}",
             "total?together=true",
             "so-far?per=1h",
         ):

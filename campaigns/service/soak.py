@@ -28,7 +28,7 @@ async def soak(service: ServeProcess, minutes: float) -> tuple[list[float], int]
     for number in range(40):
         writers = [poster(port, token, body, f"soak{number}-{at}") for at in range(8)]
         readers = [
-            getter(port, token, "/v1/streams/load/figures?per=total&limit=200"),
+            getter(port, token, "/v1/streams/load/total"),
             getter(port, token, "/v1/streams/load/privacy"),
         ]
         groups = await asyncio.gather(

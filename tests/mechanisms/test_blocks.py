@@ -453,6 +453,10 @@ class TestBadInput:
         assert FIRST.loss_of([6], 5) == 0.0
 
 
+def test_the_live_total_is_late_by_the_lag_of_the_smallest_level() -> None:
+    assert fc.Blocks(fc.Level(1, 0.5, lag=3), fc.Level(60, 0.5, lag=9)).delay == 3
+
+
 def test_levels_are_named_as_people_say_them() -> None:
     lengths = (1, 7, 60, 1440, 10_080, 43_200, 5 * 43_200, 24 * 43_200, 10**12)
     names = [fc.Level(each, 0.1).name(60) for each in lengths]

@@ -48,15 +48,15 @@ def test_no_crossing_and_no_start() -> None:
 
 
 @pytest.mark.parametrize("epsilon", [1e-6, 1e-4, 0.01, 1.0])
-@pytest.mark.parametrize("horizon", [1, 6, 7, 12, 13, 1000, 10**6])
-def test_it_is_the_smallest_error_that_satisfies_the_theorem(epsilon: float, horizon: int) -> None:
+def test_it_is_the_smallest_error_that_satisfies_the_theorem(epsilon: float) -> None:
     mechanism = fc.Linear(epsilon=epsilon)
     losses = np.asarray(mechanism.loss(np.arange(16_000)))
     sums = np.concatenate([[0.0], np.cumsum(losses)])
-    least = next(
-        error for error in range(1, 8_000) if sums[2 * error] >= math.log(horizon / (6 * error))
-    )
-    assert fc.minimum_error(mechanism, horizon) == (least if least > 1 else 0)
+    for horizon in (1, 6, 7, 12, 13, 1000, 10**6):
+        least = next(
+            error for error in range(1, 8_000) if sums[2 * error] >= math.log(horizon / (6 * error))
+        )
+        assert fc.minimum_error(mechanism, horizon) == (least if least > 1 else 0)
 
 
 @pytest.mark.parametrize("horizon", [6 * 4096, 6 * 4096 + 1, 6 * 4097, 6 * 4097 + 1, 10**5])

@@ -109,6 +109,10 @@ def test_a_promise_is_scaled_for_a_unit_and_a_plan_for_it_is_not() -> None:
     for other in (Unit(of="person", events=4, amount=2), ONE_EVENT, DAY):
         with pytest.raises(ParameterError, match="unit must be at most the plan's"):
             other.scaled(promise, PERSON)
+    wide = Unit(amount=1 << 40)
+    for mechanism in (promise, fc.Blocks(fc.Level(1, 0.5)), fc.Gaussian.gradual(20.0)):
+        with pytest.raises(ParameterError, match=r"^unit must be a smaller one, got 'one event w"):
+            wide.scaled(mechanism)
 
 
 @given(

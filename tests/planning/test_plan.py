@@ -280,6 +280,7 @@ def test_a_plan_file_is_never_overwritten_by_accident(late: fc.Plan, tmp_path: P
         ({"horizon": 100, "loss": {"1h": 1.0}}, "loss must be a number of steps without a tick"),
         ({"tick": "1h", "loss": {"1h": 1.0, 1: 2.0}}, "loss must have one value per step"),
         ({"horizon": 100, "mean_error": 1e-9}, "mean_error must be an error that noise"),
+        ({"loss": {99: 1.0}, "unit": fc.Unit(amount=1 << 40)}, "loss must be one that some noise"),
     ],
 )
 def test_senseless_requests_get_one_clear_line(wishes: dict[str, Any], words: str) -> None:

@@ -40,7 +40,7 @@ READS = (
     "figures?per=5m",
     "figures?per=5m&key=a",
     "figures?per=total",
-    "figures?per=1h&limit=1",
+    "figures?per=1h",
     "figures?per=5m&together=true",
     "total",
     "so-far?per=5m",

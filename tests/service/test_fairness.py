@@ -89,12 +89,12 @@ def test_a_bounded_number_of_reads_waits_and_health_checks_do_not(
     )
     statuses: list[int] = []
 
-    def ask(limit: int) -> None:
+    def ask(since: int) -> None:
         statuses.append(
-            shown.request("GET", f"/v1/streams/doors/figures?per=total&limit={limit}").status
+            shown.request("GET", f"/v1/streams/doors/figures?per=total&since={since}").status
         )
 
-    threads = [threading.Thread(target=ask, args=(limit,)) for limit in range(1, 11)]
+    threads = [threading.Thread(target=ask, args=(since,)) for since in range(10)]
     for thread in threads:
         thread.start()
     wait_for(lambda: statuses.count(503) == 4)
@@ -180,7 +180,8 @@ def test_streams_that_are_not_due_cost_nothing(tmp_path: Path, questions: list[s
     leader.close()
 
 
-def test_lists_come_in_pages(shown: Harness) -> None:
+def test_lists_come_in_pages(shown: Harness, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(read_routes, "MOST_STREAMS", 3)
     with fc.Client(shown.url, shown.admin) as client:
         for number in range(7):
             client.create(f"s{number}", tick="1m", mechanism=EXACT)
@@ -190,9 +191,7 @@ def test_lists_come_in_pages(shown: Harness) -> None:
         ]
     found, cursor = [], ""
     while cursor is not None:
-        page = shown.request(
-            "GET", f"/v1/streams?limit=3{f'&cursor={cursor}' if cursor else ''}"
-        ).json()
+        page = shown.request("GET", f"/v1/streams{f'?cursor={cursor}' if cursor else ''}").json()
         found += [each["name"] for each in page["streams"]]
         assert len(page["streams"]) <= 3
         cursor = page["next"]
@@ -240,8 +239,8 @@ def test_answers_are_kept_within_bytes(shown: Harness, monkeypatch: pytest.Monke
     monkeypatch.setattr("fadecount.service.reader_pool.CACHE_BYTES", 40_000)
     shown.close_tick(3)
     pool = shown.service.pool
-    for limit in range(1, 60):
-        path = f"/v1/streams/doors/figures?per=total&limit={limit}"
+    for since in range(60):
+        path = f"/v1/streams/doors/figures?per=total&since={since}"
         assert shown.request("GET", path).status == 200
         assert pool._bytes <= 40_000
     kept = sum(MOST_AROUND + len(each) for _, each in pool._kept.values())

@@ -15,6 +15,7 @@ import pytest
 
 import fadecount as fc
 from fadecount.cli.main import main
+from fadecount.service import read_routes
 from fadecount.streams.export import COLUMNS
 from fadecount.streams.reader import Reader
 from tests.service.harness import Harness, StillClock, wait_for
@@ -89,7 +90,7 @@ def totals(factor: int) -> list[int]:
 # What an answer says of itself
 # ------------------------------------------------------------------------------------------------
 def test_an_answer_says_what_it_is_about(filled: Harness) -> None:
-    page = asked(filled, f"{TOTALS}&key=a&limit=1")
+    page = asked(filled, f"{TOTALS}&key=a")
     assert {name: page[name] for name in page if name not in ("figures", "next")} == {
         "stream": "doors",
         "per": "total",
@@ -119,7 +120,7 @@ def test_what_people_read_first_is_the_default(hours: Harness) -> None:
 
 
 def test_times_are_those_of_the_place(hours: Harness) -> None:
-    page = asked(hours, "/v1/streams/vienna/figures?per=1h&limit=1")
+    page = asked(hours, "/v1/streams/vienna/figures?per=1h")
     info = asked(hours, "/v1/streams/vienna")
     times = [page["published_through"], info["published_through"], info["open_start"]]
     times += [page["figures"][0][name] for name in ("start", "end", "published")]
@@ -130,14 +131,22 @@ def test_times_are_those_of_the_place(hours: Harness) -> None:
 # Pages
 # ------------------------------------------------------------------------------------------------
 @pytest.mark.parametrize("limit", [1, 2, 3, 7, 10, 100])
-def test_every_total_in_pages_of_any_size(filled: Harness, limit: int) -> None:
-    rows = paged(filled, f"{TOTALS}&limit={limit}", limit)
+def test_every_total_in_pages_of_any_size(
+    filled: Harness, limit: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    rows = paged(filled, TOTALS, limit, monkeypatch)
     assert [row["value"] for row in rows if row["key"] == "a"] == totals(1)
     assert [row["value"] for row in rows if row["key"] == "b"] == totals(2)
     assert len({(row["end"], row["key"]) for row in rows}) == 10
 
 
-def paged(harness: Harness, path: str, limit: int) -> list[dict[str, Any]]:
+def paged(
+    harness: Harness, path: str, limit: int, monkeypatch: pytest.MonkeyPatch
+) -> list[dict[str, Any]]:
+    """All rows, read in pages of so many."""
+    monkeypatch.setattr(read_routes, "MOST_ROWS", limit)
+    changed, stream = harness.service.pool.changed, path.split("/")[3]
+    harness.service._loop.call_soon_threadsafe(changed, [stream])  # what is kept has other pages
     rows: list[dict[str, Any]] = []
     cursor = ""
     while cursor is not None:
@@ -163,13 +172,17 @@ def paged(harness: Harness, path: str, limit: int) -> list[dict[str, Any]]:
         "per=10m&together=true&since=2023-11-14T23:00:00Z",
     ],
 )
-def test_pages_of_slots_together_are_the_whole(hours: Harness, stream: str, query: str) -> None:
+def test_pages_of_slots_together_are_the_whole(
+    hours: Harness, stream: str, query: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
     key = urllib.parse.quote(asked(hours, f"/v1/streams/{stream}")["keys"][0])
     path = f"/v1/streams/{stream}/figures?{query.format(key)}"
     whole = rows_of(hours, path)
     assert whole
     for limit in (1, 2, 3, 5):
-        assert paged(hours, f"{path}&limit={limit}", limit) == whole
+        assert paged(hours, path, limit, monkeypatch) == whole
+    monkeypatch.undo()
+    hours.service._loop.call_soon_threadsafe(hours.service.pool.changed, [stream])
 
 
 def test_pages_of_wide_streams_are_short_and_go_on(
@@ -177,10 +190,13 @@ def test_pages_of_wide_streams_are_short_and_go_on(
 ) -> None:
     """One request reads few cells, however many rows it asks for."""
     whole = rows_of(hours, f"{PATH}?per=10m&key=a")
-    monkeypatch.setattr("fadecount.service.read_routes.MOST_CELLS", 6)
-    page = asked(hours, f"{PATH}?per=10m&key=a&limit=999")
+    monkeypatch.setattr(read_routes, "MOST_CELLS", 6)
+    pages = paged(hours, f"{PATH}?per=10m&key=a", 999, monkeypatch)
+    page = asked(hours, f"{PATH}?per=10m&key=a")
     assert len(page["figures"]) == 3 and page["next"] is not None
-    assert paged(hours, f"{PATH}?per=10m&key=a&limit=999", 3) == whole
+    assert pages == whole
+    monkeypatch.undo()
+    hours.service._loop.call_soon_threadsafe(hours.service.pool.changed, ["doors"])
 
 
 # Ranges, keys, vintages
@@ -375,7 +391,7 @@ def test_what_needs_a_token_is_kept_privately(harness: Harness) -> None:
         ("per=51795y", "up to 1,000 years"),
         ("per=1h&since=yesterday", "since must be a time with its zone"),
         ("per=1h&as_of=yesterday", "as_of must be a time with its zone"),
-        ("per=1h&limit=0", "limit must be an integer"),
+        ("per=1h&limit=1", "the query may have these parameters, each once"),
         ("per=1h&cursor=x", "cursor must be the `next` of a page"),
         ("per=1h&per=1d", ""),
         ("per=1h&zone=UTC", ""),

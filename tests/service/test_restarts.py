@@ -81,7 +81,7 @@ def test_a_server_that_is_away_for_seconds(
         try:
             wait_for(lambda: ("/readyz", 503, True) in watch.seen)
             wait_for(
-                lambda: watch.ask("/v1/streams/doors/figures?per=total&limit=7") == 503
+                lambda: watch.ask("/v1/streams/doors/figures?per=total&since=7") == 503
             )  # what is not in memory
             time.sleep(3)
         finally:

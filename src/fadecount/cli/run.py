@@ -54,7 +54,7 @@ from fadecount.durations import parse_time
 from fadecount.errors import ParameterError, bad_parameter
 
 if TYPE_CHECKING:
-    from fadecount.runs.base import Run
+    from fadecount.runs import Run
     from fadecount.service.settings import Storage
     from fadecount.sources import Gate, SourceOptions
     from fadecount.streams import Store

@@ -10,7 +10,7 @@ from typing import Literal
 
 from fadecount.checks import require_integer
 from fadecount.durations import BlockLength
-from fadecount.errors import bad_parameter
+from fadecount.errors import ParameterError, bad_parameter
 from fadecount.mechanisms.base import LARGEST_KEYS, LARGEST_SENSITIVITY, Mechanism
 from fadecount.mechanisms.loss import Loss
 
@@ -122,7 +122,11 @@ class Unit:
         holds for this unit. What was ``planned`` for a unit counts its events itself: it is used as
         it is, and refused if this unit is another, or larger."""
         if planned is None:
-            return promise.for_sensitivity(self.per_key, keys=self.keys)
+            try:
+                return promise.for_sensitivity(self.per_key, keys=self.keys)
+            except ParameterError as error:
+                remedy = "no noise is wide enough for its share of the loss; allow more"
+                raise bad_parameter("unit", self.text, "a smaller one", remedy) from error
         caps = ((each.events, each.keys, each.amount) for each in (self, planned))
         larger = any(own > most for own, most in zip(*caps, strict=True))
         if larger or (self.of, self.per) != (planned.of, planned.per):

@@ -237,6 +237,9 @@ def plan(
     discovery_for(request)  # refuses what it cannot be
     made = [_option(name, shape, request) for shape, name in _candidates(request).items()]
     options = _ranked([option for option in made if option is not None], request)
+    if not options and mean_error is None:
+        remedy = "allow more, or plan for a smaller unit"
+        raise bad_parameter("loss", loss, "one that some noise can keep", remedy)
     if not options:
         bound = "an error that noise under these losses can have"
         raise bad_parameter("mean_error", mean_error, bound, "ask for another, or allow more")

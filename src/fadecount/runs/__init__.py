@@ -35,6 +35,8 @@ if TYPE_CHECKING:
     from fadecount.streams import Store
     from fadecount.streams.status import Status
 
+__all__ = ["Run", "check", "count", "run"]
+
 
 def run(
     source: Source,

@@ -108,9 +108,9 @@ class HistoryRun(Run):
 
     def _persons_of(self, part: range) -> Mapping[Noted, int] | None:
         """What of persons the part of a day holds, if the day stays open; None where the unit is no
-        day. With it, the part is one transaction."""
+        day, or nothing is kept. With it, the part is one transaction."""
         block_of = self.stream.description.block_of
-        if self.options.person_per == "tick" or self.options.person is None:
+        if self.options.person_per == "tick" or self._earlier is None:
             return None
         if block_of(part[-1]) != block_of(part.stop):
             return {}

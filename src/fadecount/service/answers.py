@@ -204,15 +204,6 @@ class Privacy:
     curve: list[Statement]
 
 
-@dataclass(frozen=True, slots=True)
-class Refusal:
-    """A request is refused (RFC 9457). The answer repeats nothing that was sent."""
-
-    status: int
-    code: str
-    detail: str
-
-
 def stream_info(
     status: Status, state: str, now: float, keys: tuple[str, ...] | None = None
 ) -> StreamInfo:

@@ -49,6 +49,15 @@ EMBEDDED_HEADERS: Headers = (
 ANY_ORIGIN = (b"access-control-allow-origin", b"*")
 
 
+@dataclass(frozen=True, slots=True)
+class Refusal:
+    """A request is refused (RFC 9457). The answer repeats nothing that was sent."""
+
+    status: int
+    code: str
+    detail: str
+
+
 class Problem(FadecountError):  # noqa: N818 - the word that RFC 9457 has for it
     """A request is refused. ``detail`` is shown to the client: bounds and remedies, no values."""
 
@@ -58,8 +67,8 @@ class Problem(FadecountError):  # noqa: N818 - the word that RFC 9457 has for it
 
     def answer(self) -> Answer:
         """The refusal as it is sent."""
-        about = {"status": self.status, "code": self.code, "detail": self.detail}
-        body, kind = msgspec.json.encode(about), "application/problem+json"
+        body = msgspec.json.encode(Refusal(self.status, self.code, self.detail))
+        kind = "application/problem+json"
         return plain_answer(body, kind, status=self.status, headers=self.headers)
 
 

@@ -29,8 +29,6 @@ MOST_EVENTS = 50_000
 MOST_KEYS = 100_000
 LONGEST_NAME = 128
 LONGEST_ID = 200
-MOST_ROWS = 10_000
-MOST_STREAMS = 1000
 ONLY_KEY = "all"
 """The key of a stream that was created without keys."""
 
@@ -142,7 +140,6 @@ _NEXT = "the `next` of a page"
 class StreamsQuery(Query, frozen=True):
     """Which page of the list of streams."""
 
-    limit: Annotated[int, _limit(MOST_STREAMS)] = MOST_STREAMS
     cursor: Annotated[str, _described(_NEXT, max_length=LONGEST_NAME, pattern="^[^\0]*$")] = ""
 
 
@@ -171,7 +168,6 @@ class FiguresQuery(SoFarQuery, frozen=True):
 
     since: Annotated[Time, _described(f"{_TIME}; slots that begin then or later")] | None = None
     until: Annotated[Time, _described(f"{_TIME}; slots that begin before")] | None = None
-    limit: Annotated[int, _limit(MOST_ROWS)] = 1000
     cursor: Annotated[int, _described(_NEXT, ge=-(1 << 50), le=1 << 50)] | None = None
 
 

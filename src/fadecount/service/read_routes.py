@@ -53,6 +53,10 @@ from fadecount.streams.status import Status
 from fadecount.streams.ticks import WindowCalendar
 
 MOST_VISITS = 10_000
+MOST_STREAMS = 1000
+MOST_ROWS = 10_000
+"""Rows on a page: whole slots, and at least one."""
+
 MOST_CELLS = 1_000_000
 """Slots times keys that one request may read."""
 
@@ -157,12 +161,12 @@ async def list_streams(context: ReadContext, request: Request) -> Answer:
 
     def read(reader: Reader) -> list[Status]:
         if only is None:
-            return reader.statuses(after=query.cursor, limit=query.limit + 1)
+            return reader.statuses(after=query.cursor, limit=MOST_STREAMS + 1)
         return [reader.status(only)] if reader.has(only) else []
 
     statuses = await context.pool.ask(read)
-    streams = [context.info(each) for each in statuses[: query.limit]]
-    following = streams[-1].name if len(statuses) > query.limit else None
+    streams = [context.info(each) for each in statuses[:MOST_STREAMS]]
+    following = streams[-1].name if len(statuses) > MOST_STREAMS else None
     return context.answer(request, tagged_json(StreamPage(streams, next=following)))
 
 
@@ -262,7 +266,7 @@ def _figures(request: ReadRequest, per: str) -> tuple[Figures, int | None]:
     if query.until is not None:
         end = min(end, _first_from(stream, query.until, "until"))
     width, keys = max(1, len(request.positions)), max(1, len(stream.keys))
-    most = max(1, min(query.limit // width, MOST_CELLS // keys))
+    most = max(1, min(MOST_ROWS // width, MOST_CELLS // keys))
     if per == TOTAL:
         begin = stream.status.shown_from if first is None else max(first, published.first_tick)
         following = begin + most

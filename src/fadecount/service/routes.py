@@ -22,7 +22,16 @@ from msgspec import Struct
 from fadecount.service import answers, embedding, operations, parsing, website
 from fadecount.service import read_routes as read
 from fadecount.service import write_routes as write
-from fadecount.service.http import JSON, Answer, Problem, Request, Tagged, not_found, unavailable
+from fadecount.service.http import (
+    JSON,
+    Answer,
+    Problem,
+    Refusal,
+    Request,
+    Tagged,
+    not_found,
+    unavailable,
+)
 from fadecount.service.parsing import LONGEST_ID, Query, parameter_schemas, parse_query
 from fadecount.service.tokens import Access, Role
 
@@ -231,7 +240,7 @@ def openapi_document() -> Tagged:
     """The description of the interface."""
     routes = (*READING, *WRITING, *VISITS)
     taken = [each for route in routes for each in (route.body, route.answer)]
-    types = dict.fromkeys(each for each in (*taken, answers.Refusal) if isinstance(each, type))
+    types = dict.fromkeys(each for each in (*taken, Refusal) if isinstance(each, type))
     _, components = msgspec.json.schema_components(types, ref_template=_REFERENCE)
     for component in components.values():
         # from docstrings, which Python keeps with their indentation before 3.13
@@ -278,7 +287,7 @@ def _described(route: Route) -> dict[str, Any]:
     if route.body is not None:
         content = {"application/json": {"schema": _reference(route.body)}}
         described["requestBody"] = {"required": True, "content": content}
-    problem = {"application/problem+json": {"schema": _reference(answers.Refusal)}}
+    problem = {"application/problem+json": {"schema": _reference(Refusal)}}
     for status, text in _REFUSALS.items():
         described["responses"][str(status)] = {"description": text, "content": problem}
     return described
