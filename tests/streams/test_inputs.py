@@ -22,7 +22,7 @@ from fadecount.mechanisms.unit import person_digest
 from fadecount.streams import Batch, Description, Seal, Store, Stream, Ticks, inputs
 from fadecount.streams import stream as stream_module
 from fadecount.streams.figures import Closed
-from fadecount.streams.inputs import ReadPosition
+from fadecount.streams.inputs import Events, ReadPosition
 from fadecount.streams.stream import close_together
 from tests.streams.backends import Backend, BriefStore, SQLiteBackend, totals_of
 from tests.streams.rows import add_rows
@@ -108,8 +108,9 @@ def test_sums_that_do_not_fit_stay_at_the_limit_and_stop_the_stream() -> None:
     )
     with BriefStore() as store:
         stream = store.create(mechanism, keys=["a"], start_tick=0)
+        rows = Events([(0, 1, 1 << 40, b"")] * (1 << 19))
         for _ in range(16):
-            add_rows(stream, [0] * (1 << 19), [1 << 40] * (1 << 19))
+            stream.accept([rows])
         with pytest.raises(InputError, match="2\\*\\*62"):
             stream.close_through(0)
         add_rows(stream, [0], [1 << 40])
