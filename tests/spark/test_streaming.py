@@ -127,6 +127,25 @@ def test_figures_equal_the_local_library_and_done_counts_are_removed(
     assert len(list((stage.root / "state").glob("mark-*"))) == 1
 
 
+def test_a_secret_that_is_replaced_meanwhile_gives_no_second_noise(
+    stage: Stage, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A stage that is published later has less noise, not other noise: the differences would tell
+    more than the curve."""
+    own, at = stage.root / "own", START + 9 * HOUR
+    own.write_text(oracle.SECRET)
+    stage.add([(START + 10, "a"), (START + HOUR, "b")])
+    monkeypatch.setattr(pipeline, "_now", lambda: sql.timestamp_seconds(sql.lit(at)))
+    running = publish(
+        stage.events, stage.stream(secret_file=str(own)), to=parquet(str(stage.root / "out"))
+    )
+    own.write_text("another secret of thirty-two bytes")
+    running.trigger(availableNow=True).start().awaitTermination()
+    stage.open = 9 * HOUR // TICK
+    assert stage.found == stage.wanted
+    assert "secret must be that of the state" in stage.refused(10 * HOUR, secret_file=str(own))
+
+
 def test_late_events_count_in_the_open_tick_and_ticks_wait_for_them(stage: Stage) -> None:
     stage.add([(START + 10, "a")])
     stage.run(TICK + 100, grace_seconds=300)

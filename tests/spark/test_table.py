@@ -95,7 +95,8 @@ def test_a_table_that_grows_equals_the_local_library_and_is_frozen(
     assert rows_of(figures(table, pages, until="2026-01-04T12:30:00")) == early
     log = spark.fadecount_test_root / "log"
     assert files_with([str(tmp_path / "state").encode()], log), "the log can be searched"
-    derived = pages.noise(last_commit(tmp_path / "state")["epoch"])._stream_key
+    noise = Ledger(spark, pages, "table").noise(last_commit(tmp_path / "state")["epoch"])
+    derived = noise._stream_key
     secrets = [SECRET.encode(), bytes.fromhex(SECRET), derived, derived.hex().encode()]
     assert not files_with([*secrets, b64encode(derived)], log)
 

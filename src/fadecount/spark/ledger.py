@@ -102,17 +102,16 @@ class Stream:
         start = parse_time(str(self.start), self.options.zone, name="start")
         return self.options.ticks.at(start.timestamp())
 
-    def noise(self, epoch: str) -> KeyedNoise:
-        """The noise of the stream, from the secret in its file. The file's name is not shown: it
-        might be the secret itself."""
+    def secret(self) -> bytes:
+        """The secret of the noise, from its file. The file's name is not shown: it might be the
+        secret itself."""
         try:
-            secret = Path(self.secret_file).read_bytes().strip()
+            return Path(self.secret_file).read_bytes().strip()
         except (OSError, TypeError, ValueError):
             raise ParameterError(
                 "secret_file must be a file that the driver can read, got none; make one with:"
                 " openssl rand -hex 32"
             ) from None
-        return KeyedNoise(secret, epoch=epoch, stream=self.name, mechanism=self.blocks.to_json())
 
     def __getstate__(self) -> dict[str, Any]:
         """What tasks need: not the keys, of which there may be many."""
@@ -192,11 +191,13 @@ class Commit:
 class Ledger:
     """The ledger of one stream: made with its first commit, refused if it is another one's.
 
-    ``kind`` is table or stream: one never continues the other, which would count events twice.
+    ``kind`` is table or stream: one never continues the other, which would count events twice. The
+    secret is read once: a file that is replaced meanwhile gives no block a second noise.
     """
 
     def __init__(self, spark: SparkSession, stream: Stream, kind: str) -> None:
         self.spark, self.stream, self._directory = spark, stream, Directory(spark, stream.state)
+        self._secret = stream.secret()
         keys = sorted(stream.options.keys)
         self.keys = spark.createDataFrame(pa.table({"key": pa.array(keys, pa.string())}))
         digest = hashlib.sha256(json.dumps(keys).encode()).hexdigest()[:16]
@@ -206,7 +207,7 @@ class Ledger:
             **json.loads(stream.description.to_json()),
             "start": stream.options.ticks.start_seconds(stream.first_tick),
             "keys": f"{len(keys)} with the digest {digest}",
-            "secret": f"{stream.noise('').of(['']).tags[0, 0]:x}",  # differs, and reveals nothing
+            "secret": f"{self.noise('').of(['']).tags[0, 0]:x}",  # differs, and reveals nothing
         }
         calendar = BlockCalendar.new(stream.blocks, stream.options.ticks, stream.first_tick)
         midnights = calendar.midnights.to_json()
@@ -270,6 +271,11 @@ class Ledger:
         known, ticks = Midnights.from_json(commit.midnights), self.stream.options.ticks
         calendar = BlockCalendar(self.stream.blocks, ticks, self.stream.first_tick, known)
         return calendar.reaching(commit.open)
+
+    def noise(self, epoch: str) -> KeyedNoise:
+        """The noise of the stream in an epoch."""
+        stream, mechanism = self.stream.name, self.stream.blocks.to_json()
+        return KeyedNoise(self._secret, epoch=epoch, stream=stream, mechanism=mechanism)
 
     def counts(self, commit: Commit, after: int) -> DataFrame:
         """The rows of the ledger from a position on, also those of a time to come."""

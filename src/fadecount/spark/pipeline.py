@@ -162,7 +162,7 @@ def _figures(ledger: Ledger, commit: Commit, after: int, until: int) -> DataFram
     """The figures that become public after more than ``after`` and at most ``until`` ticks: those
     of every declared key, also where nothing happened, and of keys that appear by themselves."""
     stream, calendar = ledger.stream, ledger.calendar(commit)
-    named, blocks = stream.noise(commit.epoch), stream.blocks
+    named, blocks = ledger.noise(commit.epoch), stream.blocks
     due = due_blocks(blocks, calendar, after, until)
     first = min((int(each.starts[0]) for each in due if each.stage != ANNOUNCED), default=0)
 
