@@ -13,7 +13,9 @@ import numpy as np
 import pytest
 
 import fadecount as fc
+from fadecount.mechanisms import Unit
 from fadecount.service import embedding
+from fadecount.service.settings import open_store
 from fadecount.streams import Reader
 from fadecount.streams.export import published_tables
 from fadecount.streams.published import Published
@@ -44,6 +46,11 @@ def shown(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Harness]:
     past(harness, "new", DAYS, hours[:0, :1])
     past(harness, "totals", fc.Gradual(epsilon=0.5), hours[:100, :2], keys=("a", "b"))
     past(harness, "east", DAYS, hours[: 3 * 24, :1], zone="Asia/Dhaka")
+    gradual, unit = fc.Gradual(epsilon=0.5), Unit(of="person", per="1d")
+    past(harness, "people", gradual, hours[:40, :1], tick=24 * 3600, unit=unit)
+    with open_store(harness.storage) as store:
+        store.retain("people", 20 * 24 * 3600)
+        assert store.upkeep("people")
     with harness:
         yield harness
 
@@ -140,7 +147,7 @@ def test_a_data_package_reads_no_more_than_its_newest_rows(
     service = shown.service
     whole = shown.request("GET", path).body.splitlines()[1:]
 
-    def noted(published: Published, *, since: int) -> Iterator[Table]:
+    def noted(published: Published, *, since: int | None) -> Iterator[Table]:
         for table in published_tables(published, since=since):
             asked.append(len(table["start"]))
             yield table
@@ -152,6 +159,13 @@ def test_a_data_package_reads_no_more_than_its_newest_rows(
     keys = len(shown.stream(stream).keys)
     assert found == whole[-8:] and sum(asked) <= 8 + 4 * keys
     service._loop.call_soon_threadsafe(service.pool.changed, [stream])
+
+
+def test_a_data_package_begins_with_what_is_left(shown: Harness) -> None:
+    """The first day that is left has no figure of its own: the total before it was removed."""
+    reply = shown.request("GET", "/v1/streams/people/figures.csv")
+    assert reply.status == 200
+    assert len(reply.body.splitlines()) == 1 + 19
 
 
 @pytest.mark.parametrize("name", ["badge.svg", "badge.json", "chart.svg", "top", "figures.csv"])
