@@ -295,7 +295,8 @@ class TestCommands:
 
     def test_refusals(self, folder: Path, capsys: pytest.CaptureFixture[str]) -> None:
         (folder / "plain.json").write_text(EXACT.to_json())
-        assert main([*WORDS, *WHO, "--plan", "plain.json"]) == 1
-        assert "--plan must say how keys appear with --discover" in capsys.readouterr().err
+        for words in (["--plan", "plain.json"], ["--epsilon", "1"]):
+            assert main([*WORDS, *WHO, *words]) == 1
+            assert "--plan must say how keys appear with --discover" in capsys.readouterr().err
         assert main([*WORDS, "--plan", "plan.json"]) == 1
         assert "one person's day where keys appear by themselves" in capsys.readouterr().err

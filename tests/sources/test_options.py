@@ -28,6 +28,7 @@ from fadecount.sources import SourceOptions
         ({"key": "time", "keys": ("a",)}, "columns"),
         ({"person": ""}, "columns"),
         ({"key": "k", "keys": ("a", "a")}, "keys"),
+        ({"key": "k", "keys": "discover"}, "keys"),
         ({"key": "k"}, "keys"),
         ({"keys": ("a",)}, "keys"),
         ({"key": "k", "keys": ("a",), "other": "b"}, "other"),

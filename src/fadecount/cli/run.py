@@ -138,11 +138,13 @@ def _begun(arguments: argparse.Namespace, options: SourceOptions, store: Store |
         )
     if given or name not in names:
         mechanism = mechanism_from(arguments, tick_seconds=options.ticks.tick_seconds)
-    if arguments.discover and plan is not None and (discovery := read_discovery(plan)) is None:
-        raise ParameterError(
-            "--plan must say how keys appear with --discover; make one with: fadecount plan"
-            " --discover"
-        )
+    if arguments.discover and (plan is not None or name not in names):
+        discovery = None if plan is None else read_discovery(plan)
+        if discovery is None:
+            raise ParameterError(
+                "--plan must say how keys appear with --discover; make one with: fadecount plan"
+                " --discover"
+            )
     return runs.run(
         _source(arguments.inputs),
         options,

@@ -232,8 +232,8 @@ def get_package_figures(request: ReadRequest) -> Tagged:
     length = ticks.tick_seconds if per == TOTAL else parse_duration(per)
     has_levels = bool(published.description.levels)  # then each level has its own first figure
     earliest = published.first_tick if has_levels else stream.status.shown_from
-    newest = ticks.start_seconds(published.first_tick + published.steps) - most * length
-    since = ticks.at(newest) if newest > ticks.start_seconds(earliest + 1) else None
+    begin = ticks.start_seconds(published.first_tick + published.steps) - most * length
+    since = ticks.at(begin) if begin > ticks.start_seconds(earliest + 1) else None
     rows: list[tuple[object, ...]] = []
     for table in published_tables(published, since=since) if published.steps else ():
         newest = {name: column[-MOST_ROWS:] for name, column in table.items()}

@@ -130,6 +130,8 @@ class SourceOptions:
             self._refuse("columns", "non-empty and different", "each column means one thing")
         if self.format == "log" and not set(columns) <= set(LOG_COLUMNS):
             self._refuse("columns", f"{', '.join(LOG_COLUMNS)} for an access log", "name these")
+        if isinstance(keys, str):  # each of its letters would be a key
+            self._refuse("keys", "a list of names", "such as keys=['home', 'help']")
         if len(keys) > LARGEST_KEYS:
             self._refuse("keys", f"at most {LARGEST_KEYS} keys", "or use other")
         if len(set(keys)) != len(keys):
