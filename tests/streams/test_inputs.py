@@ -118,6 +118,18 @@ def test_sums_that_do_not_fit_stay_at_the_limit_and_stop_the_stream() -> None:
             list(stream.release(0, np.array([[(1 << 63) - 1]], dtype=np.int64)))
 
 
+def test_no_few_batches_reach_the_limit_of_a_sum() -> None:
+    """Each different amount of a key is an entry: all together they are held to what one may be."""
+    unit = Unit(amount=1 << 20)
+    about = Description(name="s", mechanism=fc.Gradual(epsilon=1.0), ticks=HOURS, unit=unit)
+    with BriefStore() as store:
+        stream = store.create(about, keys=["a", "b"], start_tick=0)
+        most = [(key, 1 << 19, (1 << 20) - at) for at, key in enumerate(("a", "a", "b"))]
+        assert stream.accept([stream.events(most[:2], None, None)]).fresh
+        with pytest.raises(InputError, match=r"from 0 to 2\*\*40, also together; split"):
+            stream.events(most, None, None)
+
+
 def test_events_of_one_key_count_up_to_the_cap_of_their_person(backend: Backend) -> None:
     with backend.open(noise=NamedNoise()) as store:
         stream = create(store, Unit(of="person", amount=3, events=3))

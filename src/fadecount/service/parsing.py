@@ -22,7 +22,7 @@ from fadecount.durations import parse_duration
 from fadecount.service.http import bad_request, refusing
 
 MOST_COUNT = 1_000_000
-"""The largest count of one entry: it would take 10**12 of them to come near the end of 64 bits."""
+"""The largest count of one entry."""
 
 MOST_AMOUNT = 1 << 20
 MOST_EVENTS = 50_000

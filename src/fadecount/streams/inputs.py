@@ -32,6 +32,8 @@ from fadecount.streams.seal import SecretRows
 from fadecount.streams.status import Status, read_keys
 
 LARGEST_COUNT = 1 << 40
+"""The largest sum of a batch: millions of batches do not reach that of a counter, which would stop
+the stream."""
 OF_THE_STREAM = 1 << 62
 """The block of the secret that lives as long as its stream; in the others, keys live for a day."""
 FOLD_BYTES = 1 << 16
@@ -282,7 +284,7 @@ class Intake:
             (key, times, min(amount, unit.amount), whose)
             for key, (_, times, amount) in zip(keys, events, strict=True)
         ]
-        if any(times * amount > LARGEST_COUNT for _, times, amount, _ in entries):
+        if sum(times * amount for _, times, amount, _ in entries) > LARGEST_COUNT:
             raise _wrong_count()
         return Events(entries, batch_id)
 
@@ -540,5 +542,6 @@ def _count(value: int) -> int:
 
 def _wrong_count() -> InputError:
     return InputError(
-        "count must be an integer from 0 to 2**40; split larger ones over several batches"
+        "counts must be integers from 0 to 2**40, also together; split larger ones over several"
+        " batches"
     )
