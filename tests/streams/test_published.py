@@ -138,6 +138,17 @@ class TestWithoutNoise:
         # a block is cut short by the beginning of the stream, not partial
         assert np.array_equal(figures.partial[1:], ~covered[1:])
 
+    @pytest.mark.parametrize("mechanism", [DESIGN, fc.Gradual(epsilon=0.5)], ids=["blocks", "tree"])
+    def test_a_stream_may_begin_before_1970(
+        self, counts: NDArray[np.int64], mechanism: fc.Mechanism
+    ) -> None:
+        first = at("1969-12-20T10:45")
+        stream = published(counts, first=first, mechanism=mechanism, noise=NoNoise())
+        figures = stream.figures("1d")
+        assert np.array_equal(figures.values, truth(stream, counts, figures))
+        assert stream.total().values.tolist() == [counts.sum(axis=0).tolist()]
+        assert len(stream.figures("1d", since=0)) < len(figures)
+
     def test_slots_that_begin_in_a_range(self, counts: NDArray[np.int64]) -> None:
         stream = published(counts, first=FIRST, noise=NoNoise())
         whole = stream.figures("1d")
@@ -199,6 +210,9 @@ class TestWithoutNoise:
             assert np.array_equal(figures.values[known, 1], exact[known, 1]), per
             begun_before = figures.starts < (FIRST + declared) * 900
             assert begun_before[~known].all(), per
+            # what was published before stays published then
+            before = stream.figures(per).published
+            assert np.array_equal(figures.published[~known], before[~known]), per
         assert late.total().values.tolist() == [counted.sum(axis=0).tolist()]
 
 

@@ -287,7 +287,8 @@ class Published:
         level, first = self.description.level(hidden.discovery.per), self.first_tick
         if self.kept and level is not None:
             first = self.kept[level]
-        begin, stop = max(first, since or first), end if until is None else min(end, until)
+        begin = first if since is None else max(first, since)
+        stop = end if until is None else min(end, until)
         days: dict[int, list[FigureRows]] = {}
         for stage in range(len(hidden.discovery.stages)):
             for rows in self.source(DISCOVERED, stage, begin, stop):
@@ -502,12 +503,13 @@ class Published:
             counts, added = views.rounded(_Fetched(self, views, keys))
             values[:, columns] += counts
             moved[:, columns] += added
-            known[:, columns] |= (since < np.maximum(ends, 1))[:, np.newaxis]
+            exist = since < np.maximum(ends, 1)
+            known[:, columns] |= exist[:, np.newaxis]
             parts = [*parts, (views, after - position)] if self.summed else [(views, 1)]
             if not self.summed or after == len(self.keys):
                 bounds[:, columns] = bounds_of_sums(parts, self.beta)[:, np.newaxis]
             final &= views.final
-            published = np.maximum(published, views.published)
+            published = np.where(exist, np.maximum(published, views.published), published)
             if not position:
                 partial |= (views.reached < ends) | (views.begun > slots.begins)
                 for run in views.runs if level is not None else ():
@@ -565,7 +567,8 @@ class Published:
         All of them must be there, but for those of void blocks; announced differences are looked up
         one by one (:meth:`_Fetched.at`).
         """
-        begin, kept = self.first_tick, self.kept[level - (stage == ANNOUNCED)] if self.kept else 0
+        begin = self.first_tick
+        kept = self.kept[level - (stage == ANNOUNCED)] if self.kept else begin
         pieces, row = [], None
         for first, end in ranges:
             if first + begin < kept:
