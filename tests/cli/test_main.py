@@ -168,6 +168,8 @@ def test_a_missing_extra_is_one_line(package: str, extra: str, words: list[str])
             "persons must be few; give per_person=3, or",
             "persons must be few; give --per-person 3, or",
         ),
+        ("a must be late; give force=True, or", "a must be late; give --force, or"),
+        ("x must be y; such as time_unit='s'", "x must be y; such as --time-unit 's'"),
         ("a must be Gradual(epsilon=1); b", "a must be Gradual(epsilon=1); b"),
         ("nothing of this; x=3", "nothing of this; x=3"),
     ],

@@ -142,7 +142,7 @@ def test_every_option_of_a_plan_can_be_run(
 @pytest.mark.parametrize(
     ("words", "line"),
     [
-        (["--tick", "1m", "--horizon", "1y"], "a plan needs loss or mean_error"),
+        (["--tick", "1m", "--horizon", "1y"], "--loss must be given; or --mean-error 100, which"),
         (
             ["--horizon", "1y", "--loss", "9=1"],
             "--horizon must be a number of steps without a tick",

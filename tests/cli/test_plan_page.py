@@ -78,7 +78,7 @@ def test_the_files_of_the_page_and_no_others(server: PlanServer) -> None:
 @pytest.mark.parametrize(
     ("query", "name"),
     [
-        ("tick=1d", "a plan needs loss"),
+        ("tick=1d", "loss must be given"),
         ("losses=1h", "could not convert"),
         ("losses=1h:x", "could not convert"),
         ("losses=1d:4,1y:1", "loss must not decrease"),

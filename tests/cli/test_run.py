@@ -519,6 +519,19 @@ def test_start_and_until_do_not_depend_on_the_events(folder: Path) -> None:
     assert (ticks[0], ticks[-1], len(ticks)) == ("2026-02-28T23:00:00Z", "2026-03-01T14:00:00Z", 16)
 
 
+def test_an_end_before_the_start_is_refused(
+    folder: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    words = ["--start", "2026-03-02", "--until", "2026-03-01"]
+    assert main(["run", "first.csv", *KEYED, "--epsilon", "4", *words]) == 1
+    said = capsys.readouterr()
+    assert said.out == ""
+    assert said.err == (
+        "fadecount: --until must be at or after start, 2026-03-02T00:00:00Z, got"
+        " '2026-03-01T00:00:00Z'; it is when the last tick ends\n"
+    )
+
+
 def test_parquet_output(folder: Path) -> None:
     polars = pytest.importorskip("polars", reason="polars is not installed: Parquet is not tested")
     assert main(["run", "first.csv", *STORED, "--output", "one.parquet"]) == 0
@@ -534,7 +547,7 @@ def test_parquet_output(folder: Path) -> None:
     ("words", "message"),
     [
         (["missing.csv"], "missing.csv"),
-        (["first.csv.gz"], "unpack the file first"),
+        (["packed.csv.gz"], "unpack the file first"),
         (["first.csv", "--output", "one.xls"], "--output must be"),
         (["first.csv", "--output", "no/such/folder/one.csv"], "a file that can be written"),
         (["first.csv", "--time", "when"], "when"),
@@ -554,6 +567,7 @@ def test_parquet_output(folder: Path) -> None:
 def test_mistakes_are_one_line(
     folder: Path, words: list[str], message: str, capsys: pytest.CaptureFixture[str]
 ) -> None:
+    (folder / "packed.csv.gz").touch()
     assert (
         main(["run", *words[:1], "--tick", "1h", "--time", "at", "--epsilon", "1", *words[1:]]) == 1
     )

@@ -265,7 +265,7 @@ def test_a_plan_file_is_never_overwritten_by_accident(late: fc.Plan, tmp_path: P
 @pytest.mark.parametrize(
     ("wishes", "words"),
     [
-        ({"horizon": 100}, "a plan needs loss or mean_error"),
+        ({"horizon": 100}, "loss must be given; or mean_error=100"),
         ({"mean_error": 5.0}, "horizon must be given"),
         ({"horizon": 100, "mean_error": 0.0}, "mean_error must be"),
         (

@@ -180,6 +180,25 @@ def test_a_plan_for_persons_needs_a_unit_that_caps_them(harness: Harness) -> Non
     assert harness.post("/v1/streams", capped).status == 201
 
 
+@pytest.mark.parametrize(
+    ("wrong", "code", "named"),
+    [
+        ({"name": "a b"}, "bad_stream", "name must be"),
+        ({"tick": "0m"}, "bad_tick", "tick must be"),
+        ({"zone": "Vienna"}, "bad_tick", "zone a time zone"),
+        ({"mechanism": {"kind": "gradual", "epsilon": -7}}, "bad_mechanism", "mechanism must be"),
+    ],
+)
+def test_a_stream_that_cannot_be_is_refused_by_the_name_of_what_is_wrong(
+    harness: Harness, wrong: dict[str, object], code: str, named: str
+) -> None:
+    right = {"name": "a", "tick": "1m", "mechanism": {"kind": "gradual", "epsilon": 0.5}}
+    refused = harness.post("/v1/streams", right | wrong)
+    assert (refused.status, refused.json()["code"]) == (400, code)
+    assert named in refused.json()["detail"]
+    assert "-7" not in refused.json()["detail"]
+
+
 def test_a_plan_holds_for_its_tick_only(harness: Harness) -> None:
     planned = fc.plan({60: 0.5}, horizon=525_600, tick=60)
     chosen = next(each for each in planned.options if each.mechanism.kind == "gradual")

@@ -280,8 +280,10 @@ def test_an_unreadable_header_is_refused(tmp_path: Path, header: bytes) -> None:
 def test_files_that_are_not_there_or_of_unknown_format(tmp_path: Path) -> None:
     with pytest.raises(InputError, match="No such file"):
         check_source(tmp_path / "none.csv", options())
+    with pytest.raises(InputError, match="is a folder; name its files"):
+        check_source(tmp_path, options())
     with pytest.raises(InputError, match="is not a file"):
-        check_source(tmp_path, options(format="csv"))
+        check_source("/dev/null", options())
     assert (
         counted(written(tmp_path, ""), options())
         == counted(written(tmp_path, "\n\n"), options())
@@ -375,6 +377,15 @@ def test_several_files_are_counted_as_one(tmp_path: Path) -> None:
         " and intervals cover the noise only",
     ]
     assert rows_of(read([], chosen)) == []
+
+
+def test_a_file_that_is_given_twice_is_refused(tmp_path: Path) -> None:
+    """Its rows would count twice, and lose twice what is stated."""
+    path = written(tmp_path, "time\n0\n")
+    (tmp_path / "link.csv").symlink_to(path)
+    for other in (path, tmp_path / "link.csv"):
+        with pytest.raises(InputError, match="is given twice; its rows would count, and lose, twi"):
+            read([path, other], options(time_unit="s"))
 
 
 def test_rows_of_persons_who_count_already_make_no_figure_of_persons_too_low(

@@ -12,7 +12,7 @@ import numpy as np
 import pytest
 
 import fadecount as fc
-from fadecount.errors import MissingExtraError, StoreError
+from fadecount.errors import MissingExtraError, ParameterError, StoreError
 from fadecount.streams import Batch, Description, Ticks
 from tests.streams.backends import Backend, PostgresBackend, SQLiteBackend, totals_of
 from tests.streams.scripted import NamedNoise, expected
@@ -121,6 +121,8 @@ def test_an_unreachable_server_and_a_missing_package_are_one_line(
     pytest.importorskip("psycopg")
     with pytest.raises(StoreError, match="is the server reachable"):
         Reader.of_server("postgresql://nobody@localhost:1/none")
+    with pytest.raises(ParameterError, match=r"must be an address .* 'mysql://\.\.\.'; such"):
+        Reader.of_server("mysql://user:secret@localhost/none")
     monkeypatch.setitem(__import__("sys").modules, "psycopg", None)
     with pytest.raises(MissingExtraError, match=r"pip install '\.\[postgres\]'"):
         Reader.of_server("postgresql://nobody@localhost:1/none")

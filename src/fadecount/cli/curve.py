@@ -38,7 +38,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         parser,
         TICK_OPTION,
         ("--until", "AGE", "oldest age, such as 1y or 1000 (default: a year, or 10^6 steps)", str),
-        ("--plot", "FILE", "draw the curve as .png, .svg or .pdf", str),
+        ("--plot", "FILE", "draw the curve as .png, .svg, .pdf or .html", str),
         JSON_OPTION,
     )
 

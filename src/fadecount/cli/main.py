@@ -129,8 +129,13 @@ def _named_option(message: str, parser: argparse.ArgumentParser) -> str:
     begin = re.match(r"[a-z_]+(?= must )", what)
     if begin is not None:
         what = (option(begin[0]) or begin[0]) + what[begin.end() :]
-    given = re.compile(r"\b([a-z_]+)=(?=\w)")
-    remedy = given.sub(lambda each: f"{option(each[1])} " if option(each[1]) else each[0], remedy)
+    given = re.compile(r"\b([a-z_]+)=(?:True\b|(?=['\w]))")
+
+    def written(each: re.Match[str]) -> str:
+        blank = "" if each[0].endswith("True") else " "
+        return f"{option(each[1])}{blank}" if option(each[1]) else each[0]
+
+    remedy = given.sub(written, remedy)
     return f"{what}{semicolon}{remedy}"
 
 

@@ -89,6 +89,6 @@ def _prepare(folder: Path, *, force: bool) -> None:
         raise bad_parameter("out", str(folder), "a writable folder", reason)
     if not force and any(folder.iterdir()):
         raise ParameterError(
-            f"out must be an empty folder, got {str(folder)!r}; choose another, or give force to"
-            " write into it"
+            f"out must be an empty folder, got {str(folder)!r}; choose another, or write"
+            " into it with force=True"
         )

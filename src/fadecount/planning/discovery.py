@@ -58,7 +58,10 @@ def discovery_for(request: Request) -> Discovery | None:
     (per, share), unit, delta = request.discover, request.unit, request.delta
     if unit.per != per:
         bound = f"limited per {per} where keys appear by themselves"
-        remedy = f"such as one person's {per}: one who repeats a private key would publish it"
+        remedy = (
+            f"such as one person's {per} (--per-person 1/{'day' if per == '1d' else 'month'}): one"
+            " who repeats a private key would publish it"
+        )
         raise bad_parameter("unit", f"one {unit.subject}", bound, remedy)
     if unit.amount > 1 or (unit.keys == 1 and unit.events > 1):
         name, given = "events and amount of the unit", (unit.events, unit.amount)

@@ -390,8 +390,8 @@ def save_plan(
             file.write(plan_json(made, chosen))
     except FileExistsError:
         raise ParameterError(
-            f"save must be a new file, got {str(path)!r}; choose another name, or give force to"
-            " overwrite it"
+            f"save must be a new file, got {str(path)!r}; choose another name, or overwrite it"
+            " with force=True"
         ) from None
     except OSError as error:
         raise ParameterError(

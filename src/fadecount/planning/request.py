@@ -84,7 +84,7 @@ def read_request(
     losses."""
     if loss is None and mean_error is None:
         raise ParameterError(
-            "a plan needs loss or mean_error; say what may be lost, or how wrong counts may be"
+            "loss must be given; or mean_error=100, which says how wrong counts may be"
         )
     if not isinstance(unit, Unit):
         remedy = "such as Unit(of='person', events=24, per='1d')"
@@ -145,7 +145,7 @@ def _steps(name: str, value: Any, tick: int | None) -> Any:
         return value
     if tick is None:
         bound = "a number of steps without a tick"
-        raise bad_parameter(name, value, bound, "give tick, such as 1m")
+        raise bad_parameter(name, value, bound, "give a tick, such as tick='1m'")
     return -(-parse_duration(value, name=name) // tick)
 
 

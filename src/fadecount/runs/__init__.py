@@ -217,6 +217,9 @@ def _tick_bounds(
         else ticks.at((moment if moment.tzinfo else moment.replace(tzinfo=zone)).timestamp())
         for moment in (start, until)
     )
+    if begin is not None and end is not None and end < begin:
+        bound = f"at or after start, {ticks.local(begin)}"
+        raise bad_parameter("until", ticks.local(end), bound, "it is when the last tick ends")
     over = ticks.at(clock())
     if not live and end is not None and end > over:
         bound = f"at most {ticks.local(over)}, when the last tick so far ended"

@@ -151,6 +151,7 @@ def _last_slots(request: ReadRequest, most: int, *, lag: int = 0) -> tuple[str, 
     per = slot_length(stream, request.query.per)
     end = published.first_tick + published.steps - lag
     if end <= published.first_tick:
+        published.description.require_sum(per)
         return per, no_figures(len(published.keys))
     over = stream.ticks.start_seconds(end)
     begin = stream.ticks.at(over - (most + 2) * parse_duration(per))

@@ -77,7 +77,8 @@ def bad_request(code: str, detail: str) -> Problem:
 
 
 def not_found() -> Problem:
-    return Problem(404, "not_found", "there is nothing here; GET /v1/streams lists the streams")
+    detail = "there is no such stream, key or path; GET /v1/streams lists the streams"
+    return Problem(404, "not_found", detail)
 
 
 def too_large(limit: int) -> Problem:

@@ -49,8 +49,12 @@ LARGEST_ON_LOOP = 1 << 14
 not wait for it."""
 
 _WRONG = {
-    "bad_stream": "name, tick, zone and mechanism must be as GET /v1/streams/{name} shows them,"
-    " with parameters within their bounds",
+    "bad_stream": "name must be 1 to 100 letters, digits, dots, hyphens or underscores, beginning"
+    " with a letter or digit; blocks must be whole ticks, and days of the zone begin with a tick",
+    "bad_mechanism": "mechanism must be as fadecount plan --save writes it, with parameters within"
+    " their bounds",
+    "bad_tick": "tick must be a duration from 1s on, such as 1m or 1h, and zone a time zone of the"
+    " IANA database, such as UTC or Europe/Zurich",
     "bad_unit": "unit must be one event, or one person within a tick or a slot such as 1h, 1d or"
     " 1mo with at most so many events",
     "wrong_unit": "unit must be the plan's: its tick or slot, and no more events, keys and amounts",
@@ -134,9 +138,10 @@ def _checking(code: str) -> AbstractContextManager[None]:
 
 
 def _description(new: NewStream) -> Description:
-    with _checking("bad_stream"):  # the marker and the version may be left out
+    with _checking("bad_mechanism"):  # the marker and the version may be left out
         fields = {"fadecount": "mechanism", "version": 1, **new.mechanism}
         mechanism = Mechanism.from_json(msgspec.json.encode(fields))
+    with _checking("bad_tick"):
         ticks = Ticks(tick_seconds=parse_duration(new.tick), zone=new.zone)
     with _checking("bad_unit"):
         unit = Unit.from_json(msgspec.to_builtins(new.unit))

@@ -65,8 +65,13 @@ def check_source(source: Source, options: SourceOptions) -> None:
         raise bad_parameter(
             "time", None, "the name of a column", "the rows of a history are placed by their time"
         )
+    places = set[tuple[int, int]]()
     for path in paths_of(source):
         _check_file(path, options)
+        file = path.stat()
+        if (place := (file.st_dev, file.st_ino)) in places:
+            raise InputError(f"{path} is given twice; its rows would count, and lose, twice")
+        places.add(place)
     if _is_frame(source):
         if not has_polars():
             raise missing_extra("counting a data frame", "polars", "files")
@@ -76,8 +81,8 @@ def check_source(source: Source, options: SourceOptions) -> None:
 
 
 def _check_file(path: Path, options: SourceOptions) -> None:
-    kind = options.format_of(path)
     require_file(path)
+    kind = options.format_of(path)
     if kind == "parquet" and not has_polars():
         raise missing_extra(f"{path.name}: reading Parquet", "polars", "files")
     if kind == "csv":
@@ -184,7 +189,8 @@ def require_file(path: Path) -> None:
     """Refuse a path that is not a readable file. A pipe is not opened: a byte read from it would be
     lost."""
     if path.exists() and not path.is_file():
-        raise InputError(f"{path} is not a file; a pipe is read as standard input")
+        kind = "a folder; name its files" if path.is_dir() else "not a file"
+        raise InputError(f"{path} is {kind}; a pipe is read as standard input")
     try:
         path.open("rb").close()
     except OSError as error:

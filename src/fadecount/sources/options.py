@@ -108,7 +108,7 @@ class SourceOptions:
         ):
             if getattr(self, name) not in choices:
                 shown = ", ".join(repr(choice) for choice in choices if choice is not None)
-                self._refuse(name, f"one of {shown}", "see SourceOptions")
+                self._refuse(name, f"one of {shown}", f"such as {choices[0]!r}")
         self._check_columns()
         seconds = require_integer(
             "tick",
@@ -137,7 +137,7 @@ class SourceOptions:
         if len(set(keys)) != len(keys):
             self._refuse("keys", "different from one another", "remove the repeated key")
         if alone == (bool(keys) or self.discover):
-            self._refuse("keys", "given together with key", "such as key='page'")
+            self._refuse("keys", "given together with a key column", "such as key='page'")
         if self.other is not None and self.other not in keys:
             self._refuse("other", "one of keys", "add it to keys")
         if alone and self.keys_per_person != 1:

@@ -161,7 +161,7 @@ def column_places(names: list[str], options: SourceOptions, source: str) -> list
             count = "more than once" if column in names else "not"
             raise InputError(
                 f"{source}: the column {column!r} is {count} among its {len(names)} columns; check"
-                " its name"
+                " its name, and the separator of a CSV file"
             )
     return [names.index(column) for column in options.columns]
 

@@ -8,7 +8,7 @@ from collections.abc import Callable, Mapping, Sequence
 from functools import cached_property
 from typing import Any
 
-from fadecount.errors import LockedError, StoreError, missing_extra
+from fadecount.errors import LockedError, StoreError, bad_parameter, missing_extra
 from fadecount.streams.database import INDEXES, TABLES, Database, store_failed
 
 _CREATION_LOCK = 0x66616465
@@ -43,6 +43,10 @@ class PostgresDatabase(Database):
             import psycopg
         except ImportError:
             raise missing_extra("PostgreSQL", "psycopg", "postgres") from None
+        scheme, colon, _ = url.partition("://")
+        if colon and scheme not in ("postgresql", "postgres"):
+            remedy = "such as postgresql://user@host/name"
+            raise bad_parameter("database", f"{scheme}://...", "an address of PostgreSQL", remedy)
         super().__init__(psycopg.Error, failed)
         given = self._run(lambda: psycopg.conninfo.conninfo_to_dict(url))
         options = {"connect_timeout": 10, **_KEEPALIVE, **given, "application_name": "fadecount"}
