@@ -155,6 +155,21 @@ def test_losses_are_those_of_the_person() -> None:
     )
 
 
+@pytest.mark.parametrize(("tick", "slot"), [("1h", 24), ("1d", 1)])
+def test_nothing_is_spent_on_sums_of_distinct_persons(tick: str, slot: int) -> None:
+    """The same people come every day, so no stream publishes their months: no loss goes there."""
+    loss = {"7d": 2.0, "1y": 4.0}
+    made = fc.plan(tick=tick, loss=loss, unit=fc.Unit(of="person", events=1, per="1d"))
+    mechanism = made.mechanism
+    assert isinstance(mechanism, fc.Blocks)
+    assert mechanism.levels[-1].length == slot
+    assert mechanism.loss(10 * 365 * slot) == 4.0
+    assert "a month" not in [width.name for width in made.widths()]
+    twice = fc.plan(tick=tick, loss=loss, unit=fc.Unit(of="person", events=2, per="1d"))
+    assert isinstance(twice.mechanism, fc.Blocks)
+    assert twice.mechanism.levels[-1].length == 30 * slot
+
+
 def test_running_totals_are_one_row() -> None:
     made = fc.plan(tick="1m", loss={"1h": 0.5, "30d": 2, "1y": 4}, delay="5m")
     late = next(option for option in made.options if option.name.startswith("gradual"))

@@ -64,7 +64,8 @@ class BlockRequest:
 def block_request_for(request: Request) -> BlockRequest:
     """The blocks that a request asks for; by default, for a total with readable hours and days,
     which become levels, if the tick is a part of them, and else for the total alone. With a tick,
-    lengths are those of the calendar, so that a stream can publish the levels."""
+    lengths are those of the calendar, so that a stream can publish the levels. Distinct persons do
+    not add up: a level that is longer than their slot would spend the loss on nothing."""
     horizon, tick = request.horizon, request.tick_seconds
     kept: list[int] = []
     if request.figures is None:
@@ -79,7 +80,12 @@ def block_request_for(request: Request) -> BlockRequest:
         least = min(figures, default=1)
         lengths.update(each for each in range(1, min(least, 1 << 16)) if least % each == 0)
         lengths.update(least * each for each in plain_lengths(max(1, horizon // least)))
-    return BlockRequest(lengths=tuple(sorted(lengths)), figures=figures, kept=tuple(kept))
+    most = request.longest_figure
+    return BlockRequest(
+        lengths=tuple(sorted(each for each in lengths if each <= most)),
+        figures={each: weight for each, weight in figures.items() if each <= most},
+        kept=tuple(each for each in kept if each <= most),
+    )
 
 
 def in_steps(

@@ -293,9 +293,12 @@ def _option(name: str, shape: Shape, request: Request) -> Option | None:
 
 def _ranked(options: Sequence[Option], request: Request) -> list[Option]:
     """Options best first. Block counters stand together where their best total does, the readable
-    first."""
+    first. Distinct persons have no total: block counters are first, whose slots have figures of
+    their own."""
     if request.mean_error is not None:
         return sorted(options, key=lambda option: option.final_loss)
+    if request.unit.distinct_per:
+        return sorted(options, key=lambda option: option.mechanism.kind != "blocks")
     least: dict[str, float] = {}
     for option in options:
         kind = option.mechanism.kind
@@ -334,7 +337,8 @@ def _reason(request: Request, option: Option, options: Sequence[Option]) -> str:
     if isinstance(mechanism, Gaussian):
         parts.append(f"Gaussian noise, whose promise may fail with probability {mechanism.delta:g}")
     elif isinstance(mechanism, Blocks):
-        parts.append(f"figures of {len(mechanism.levels)} lengths, each with noise of its own")
+        several = f"{len(mechanism.levels)} lengths, each with noise of its own"
+        parts.append(f"figures of {'one length' if len(mechanism.levels) == 1 else several}")
     else:
         parts.append(f"one formula, a loss of the order log(age)^{mechanism.exponent:g}")
     rivals = [other for other in options if isinstance(other.mechanism, Gaussian)]

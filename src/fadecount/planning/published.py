@@ -92,7 +92,7 @@ def widths(mechanism: Shape, request: Request) -> list[Width]:
     result: list[Width] = []
     for name, seconds in _SLOTS:
         length = _in_ticks(seconds, request)
-        if 0 < length <= last:
+        if 0 < length <= min(last, request.longest_figure):
             end = last // length * length
             if name == "a day" and length > 1:
                 times = end - length + np.arange(1, length + 1)

@@ -61,6 +61,15 @@ class Request:
         ends = {loss: age for age, loss in pairs.items() if age >= self.delay}
         return [(age, loss) for loss, age in {**ends, largest: self.horizon}.items()]
 
+    @property
+    def longest_figure(self) -> int:
+        """The most steps that a figure may be about: the slot of distinct persons, or the horizon,
+        also where the length of a step is not known."""
+        slot = self.unit.length if self.unit.distinct_per else None
+        if slot is None or self.tick_seconds is None:
+            return self.horizon
+        return (slot.seconds or slot.months * UNITS["mo"]) // self.tick_seconds
+
     def kept_by(self, mechanism: Mechanism) -> bool:
         """Whether a mechanism loses no more than every limit. The promise of a plan rests on this
         alone, and on no solver."""
