@@ -160,6 +160,10 @@ def test_tokens_on_the_command_line(tmp_path: Path, capsys: pytest.CaptureFixtur
     for words in (["list"], ["revoke", "x"], ["create", "--role", "admin"]):
         assert main(["token", *words, "--state", __file__]) == 1
         assert capsys.readouterr().err.count("\n") == 1
+    for words in (["list"], ["revoke", "x"]):
+        assert main(["token", *words, "--state", str(tmp_path / "none")]) == 1
+        assert "fadecount: --state must be there, got" in capsys.readouterr().err
+    assert not (tmp_path / "none").exists()
     more = ["--label", "gate 3", "--expires", "90d"]
     assert main(["token", "create", "--role", "reader", *more, *state]) == 0
     assert main(["token", "list", *state]) == 0
@@ -171,6 +175,7 @@ def test_tokens_on_the_command_line(tmp_path: Path, capsys: pytest.CaptureFixtur
         ["--expires", "soon"],
         ["--expires", "200y"],
         ["--label", "\n"],
+        ["--stream", "a b"],
     ):
         assert main(["token", "create", "--role", "reader", *bad, *state]) == 1
         assert capsys.readouterr().err.count("\n") == 1

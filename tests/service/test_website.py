@@ -12,6 +12,7 @@ from pathlib import Path
 import pytest
 
 import fadecount.service.website as website
+from fadecount.cli.main import main
 from fadecount.service.website import STREAMS, Websites, networks, stream_name
 from tests.service.harness import Harness, Reply
 from tests.service.process import ServeProcess
@@ -256,8 +257,21 @@ def test_websites_are_checked(wrong: str) -> None:
         Websites(domains=(wrong,))
     with pytest.raises(ValueError, match="page must be"):
         Websites(pages=("/a/",))
+    # before any stream is created, whose zone would stay
+    with pytest.raises(ValueError, match="page_sample must be from 1e-9 to 1, got 2"):
+        Websites(domains=(SITE,), sample=2.0)
+    with pytest.raises(ValueError, match="zone must be"):
+        Websites(domains=(SITE,), zone="Mars")
     with pytest.raises(ValueError, match="trusted proxies must be"):
         networks(["example"])
+
+
+def test_pages_without_a_website_are_refused(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert main(["serve", "--pages", "/a", "--state", str(tmp_path / "state")]) == 1
+    assert "--website must be given with --pages" in capsys.readouterr().err
+    assert not (tmp_path / "state").exists()
 
 
 def test_one_command(tmp_path: Path) -> None:

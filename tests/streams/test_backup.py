@@ -225,12 +225,24 @@ def test_a_damaged_or_short_backup_is_refused(tmp_path: Path) -> None:
         assert "\n" not in str(refused.value)
         with pytest.raises(StoreError):
             check_backup(tmp_path / "bad")
-    with pytest.raises(StoreError, match="must exist"):
+    with pytest.raises(StoreError, match="cannot be read: No such file"):
         check_backup(tmp_path / "no")
     with pytest.raises(StoreError, match="No such file") as refused:
         restore(tmp_path, "none", "no")
     assert "\n" not in str(refused.value)
     assert list((tmp_path / "none").iterdir()) == []
+
+
+def test_a_file_that_is_no_backup_is_refused_by_its_name(tmp_path: Path) -> None:
+    (tmp_path / "doors.csv").write_text("time\n0\n")
+    log, store = AuditLog(tmp_path), tmp_path / "new" / "streams.db"
+    with pytest.raises(StoreError, match=r"doors.csv is not a backup; fadecount backup makes one"):
+        check_backup(tmp_path / "doors.csv")
+    with pytest.raises(StoreError, match=r"doors.csv is not a backup"):
+        restore_backup(tmp_path / "doors.csv", store, audit_log=log)
+    with pytest.raises(StoreError, match=r"backup '.*none.db' cannot be read: No such file"):
+        restore_backup(tmp_path / "none.db", store, audit_log=log)
+    assert not store.parent.exists()
 
 
 def test_a_backup_of_another_format_is_refused(tmp_path: Path) -> None:

@@ -44,5 +44,6 @@ def run(arguments: argparse.Namespace) -> int:
             )
         names = make_backup(storage.store_path, arguments.file, audit_log=storage.audit_log())
     size = Path(arguments.file).stat().st_size
-    print(f"{arguments.file}: {len(names)} streams, {size:,} bytes")
+    streams = "1 stream" if len(names) == 1 else f"{len(names)} streams"
+    print(f"{arguments.file}: {streams}, {size:,} bytes")
     return 0

@@ -113,7 +113,12 @@ def _hint(word: str, parser: argparse.ArgumentParser) -> str:
     return f" (did you mean {near[0]}?)" if near and word.startswith("--") else ""
 
 
-_OPTIONS = {"tick_seconds": "--tick", "grace_seconds": "--grace", "store": "--state"}
+_OPTIONS = {
+    "tick_seconds": "--tick",
+    "grace_seconds": "--grace",
+    "store": "--state",
+    "plot": "--output",
+}
 """Options whose names differ from those of their parameters."""
 
 

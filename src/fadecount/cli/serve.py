@@ -23,6 +23,7 @@ import os
 from typing import Any
 
 from fadecount.cli._options import add_store_options, storage_from
+from fadecount.errors import ParameterError
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
@@ -86,6 +87,10 @@ def run(arguments: argparse.Namespace) -> int:
 
     configure_logs()
     storage = storage_from(arguments)
+    for name in ("pages", "website_hosts"):
+        if getattr(arguments, name) and not arguments.website:
+            option = name.replace("_", "-")
+            raise ParameterError(f"--website must be given with --{option}; such as example.org")
     websites = Websites(
         domains=arguments.website,
         pages=arguments.pages,

@@ -24,6 +24,7 @@ from fadecount.cli._options import (
 )
 from fadecount.cli._output import aligned
 from fadecount.durations import parse_duration
+from fadecount.errors import bad_parameter
 
 if TYPE_CHECKING:
     from fadecount.service.tokens import Tokens
@@ -56,7 +57,12 @@ def run(arguments: argparse.Namespace) -> int:
     from fadecount.service.settings import open_tokens
     from fadecount.service.tokens import Role
 
-    with open_tokens(storage_from(arguments)) as tokens:
+    storage = storage_from(arguments)
+    there = storage.database is not None or storage.store_path.exists()
+    if arguments.action != "create" and not there:
+        path, remedy = str(storage.store_path), "token create, run or serve creates it"
+        raise bad_parameter("store", path, "there", remedy)
+    with open_tokens(storage) as tokens:
         if arguments.action == "create":
             expires = arguments.expires
             token, _ = tokens.create(

@@ -21,6 +21,7 @@ from fadecount.noise.entropy import unpredictable
 from fadecount.service.http import Problem, unavailable
 from fadecount.streams.audit_log import Act
 from fadecount.streams.database import Database
+from fadecount.streams.loss import require_name
 
 SECRET_BYTES = 32
 LONGEST_LABEL = 100
@@ -93,6 +94,8 @@ class Tokens:
         if len(label) > LONGEST_LABEL or not (label.isprintable() and label == label.strip()):
             bound = f"at most {LONGEST_LABEL} printable characters"
             raise bad_parameter("label", label, bound, "it says what the token is for")
+        if stream is not None:
+            require_name("stream", stream, "such as visits or door-3")
         if expires_seconds is not None:
             remedy = "it is in how many seconds the token expires; leave it out for never"
             require_integer(

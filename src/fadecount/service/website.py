@@ -127,6 +127,11 @@ class Websites:
             if not _DOMAIN.fullmatch(domain):
                 bound = "a domain in small letters, of at most 80 characters"
                 raise bad_parameter("website", domain, bound, "such as example.org")
+        if not 1e-9 <= self.sample <= 1.0:
+            remedy = "it is the part of all undeclared pages that can appear"
+            raise bad_parameter("page_sample", self.sample, "from 1e-9 to 1", remedy)
+        for domain in self.domains:
+            list(self.streams(domain))  # refused before any of them is created
         for page in self.pages:
             if page_of(page) != page:
                 raise bad_parameter("page", page, "a path as it is counted", f"try {page_of(page)}")

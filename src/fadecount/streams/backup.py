@@ -53,6 +53,7 @@ def restore_backup(
 ) -> list[str]:
     """Make a backup the SQLite store in the file ``store``, which must not exist, and return the
     names of its streams. The store appears whole or not at all."""
+    _require_sqlite(path)
     store = Path(store)
     log = store.with_name(store.name + "-wal")
     if log.exists():
@@ -65,11 +66,22 @@ def restore_backup(
 def check_backup(path: str | Path) -> list[str]:
     """Read a backup whole, refuse one that is damaged or of another format, and return the names of
     its streams."""
+    _require_sqlite(path)
     with closing(SQLiteDatabase(path, writes=False)) as database:
         if database.query("PRAGMA integrity_check(1)") != [("ok",)]:
             raise StoreError("backup is damaged (integrity_check); take another one")
         require_format(database)
         return stream_names(database)
+
+
+def _require_sqlite(path: str | Path) -> None:
+    """Refuse a file that is not there or of another kind, by its name."""
+    try:
+        with Path(path).open("rb") as file:
+            if file.read(16) != b"SQLite format 3\0":
+                raise StoreError(f"{path} is not a backup; fadecount backup makes one")
+    except OSError as error:
+        raise StoreError(f"backup {str(path)!r} cannot be read: {error.strerror}") from None
 
 
 def protection_of(database: Database, fence: Fence) -> list[str]:

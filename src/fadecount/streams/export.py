@@ -63,7 +63,7 @@ def check_output(
         bound = f"a file that begins with the columns {', '.join(columns or COLUMNS)}"
         remedy = "append to a file of the same kind, or write a new one"
     elif is_there and not force and not append:
-        bound, remedy = "a new file", "append writes behind what is there, force replaces it"
+        bound, remedy = "a new file", "force=True replaces it, and run --append writes behind it"
     if bound:
         raise bad_parameter("output", output, bound, remedy)
     if kind == "parquet":
