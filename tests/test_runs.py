@@ -753,3 +753,18 @@ def test_frames_of_figures_per_day(store: Store) -> None:
     weeks = fc.count(frame, chosen, per="1w", store=store)
     assert weeks["value"].to_list() == [12, 48]
     assert fc.count(frame, chosen, per="12h", store=store)["value"].to_list() == [12] * 5
+
+
+def test_a_count_takes_written_times_and_a_mechanism_only() -> None:
+    polars = pytest.importorskip("polars", reason="polars is not installed")
+    frame = polars.DataFrame({"at": ["2026-03-01T10:10", "2026-03-01T12:30"]})
+    options = SourceOptions(tick="1h", time="at", zone="Europe/Vienna")
+    mechanism = fc.Blocks(fc.Level(1, 20.0), fc.Level(24, 20.0))
+    start, until = "2026-03-01T09:00", "2026-03-01T11:00"
+    counts = fc.count(frame, options, per="1h", mechanism=mechanism, start=start, until=until)
+    assert counts["value"].to_list() == [0, 1]
+    with pytest.raises(ParameterError, match=r"start must be a time in ISO 8601, .* got 'soon'"):
+        fc.count(frame, options, mechanism=mechanism, start="soon")
+    made = fc.plan(tick="1h", loss={"1d": 1.0})
+    with pytest.raises(ParameterError, match=r"mechanism must be a .* or the mechanism of a plan"):
+        fc.count(frame, options, mechanism=made)  # type: ignore[arg-type] # a likely mistake

@@ -79,8 +79,8 @@ PIECES = [
 MESSAGE = re.compile(
     r"(?:fuzz|standard input)(?:, line 1: the header cannot be read; a CSV file begins with the"
     r" names of its columns"
-    r"|: the column '[tknp]' is (?:not|more than once) among its \d+ columns; check its name, and"
-    r" the separator of a CSV file)"
+    r"|: the column '[tknp]' is (?:not|more than once) among its \d+ columns; check its name"
+    r"(?: and the separator)?)"
 )
 
 

@@ -112,8 +112,10 @@ def _list(arguments: argparse.Namespace, reader: Reader) -> None:
     for status in statuses:
         end = _released_until(status)
         until = "nothing released yet" if end is None else f"released up to {end}"
-        tick = format_duration(status.description.ticks.tick_seconds)
-        print(f"{status.description.name}: {status.published_steps:,} ticks of {tick}, {until}")
+        tick, steps = status.description.ticks.tick_seconds, status.published_steps
+        several = "" if steps == 1 else "s"
+        name = status.description.name
+        print(f"{name}: {steps:,} tick{several} of {format_duration(tick)}, {until}")
     for name, steps, moment in reader.deleted():
         day = datetime.fromtimestamp(moment, UTC).date()
         print(f"{name}: deleted on {day}, after {steps:,} ticks; its name stays taken")

@@ -19,6 +19,7 @@ from datetime import datetime
 from typing import TYPE_CHECKING, BinaryIO, cast
 from zoneinfo import ZoneInfo
 
+from fadecount.durations import parse_time
 from fadecount.errors import ClockError, InputError, ParameterError, bad_parameter
 from fadecount.mechanisms import Discovery, Mechanism, Unit
 from fadecount.runs.base import Run, StoredStream
@@ -45,8 +46,8 @@ def run(
     mechanism: Mechanism | None = None,
     store: Store | None = None,
     name: str = "counts",
-    start: datetime | None = None,
-    until: datetime | None = None,
+    start: datetime | str | None = None,
+    until: datetime | str | None = None,
     follow: bool = False,
     planned: Unit | None = None,
     group: Group | None = None,
@@ -68,11 +69,11 @@ def run(
     Without a ``store`` nothing is kept: another run on the same history has new noise, and the
     losses add up. A live source needs a store: a restart must know what was counted.
 
-    ``start`` (for a new stream) and ``until`` say which ticks are released; events outside are left
-    out and reported. Without them, a history is released from its first to its last event, which
-    reveals when these happened; a new stream of a store needs ``start``. Only ticks that are over
-    by the clock are released: figures of later ones would be public before their time. A live
-    stream begins with the tick in which it is started.
+    ``start`` (for a new stream) and ``until`` say which ticks are released, as times or as ISO 8601
+    in the zone of ``options``; events outside are left out and reported. Without them, a history is
+    released from its first to its last event, which reveals when these happened; a new stream of a
+    store needs ``start``. Only ticks that are over by the clock are released: figures of later ones
+    would be public before their time. A live stream begins with the tick in which it is started.
 
     ``mechanism`` is the promise for one protected unit (``options.unit``). It may be left out for
     an existing stream; a different mechanism, tick or unit is refused.
@@ -115,6 +116,9 @@ def run(
         discovery = HiddenKeys(discovery=discovery, other=options.other)
     keys = tuple(options.keys) if options.key is not None else (ONLY_KEY,)
     if mechanism is not None:
+        if not isinstance(mechanism, Mechanism):
+            remedy = "such as fadecount.Gradual(epsilon=0.1), or the mechanism of a plan"
+            raise bad_parameter("mechanism", mechanism, "a fadecount mechanism", remedy)
         mechanism = options.unit.scaled(mechanism, planned)
     stream: MemoryStream | StoredStream
     if store is None:
@@ -169,8 +173,8 @@ def check(
     options: SourceOptions,
     *,
     status: Status | None = None,
-    start: datetime | None = None,
-    until: datetime | None = None,
+    start: datetime | str | None = None,
+    until: datetime | str | None = None,
     gate: Gate | None = None,
     clock: Callable[[], float] = time.time,
 ) -> tuple[SourceReport, range, str | None]:
@@ -202,8 +206,8 @@ def check(
 
 def _tick_bounds(
     options: SourceOptions,
-    start: datetime | None,
-    until: datetime | None,
+    start: datetime | str | None,
+    until: datetime | str | None,
     clock: Callable[[], float],
     *,
     live: bool = False,
@@ -211,12 +215,13 @@ def _tick_bounds(
     """The ticks of the given start and end, and the one that is not over by the clock. A history
     that ends later is refused."""
     ticks, zone = options.ticks, ZoneInfo(options.zone)
-    begin, end = (
-        None
-        if moment is None
-        else ticks.at((moment if moment.tzinfo else moment.replace(tzinfo=zone)).timestamp())
-        for moment in (start, until)
-    )
+    bounds: list[int | None] = []
+    for name, given in (("start", start), ("until", until)):
+        moment = parse_time(given, options.zone, name=name) if isinstance(given, str) else given
+        if moment is not None and moment.tzinfo is None:
+            moment = moment.replace(tzinfo=zone)
+        bounds.append(None if moment is None else ticks.at(moment.timestamp()))
+    begin, end = bounds
     if begin is not None and end is not None and end < begin:
         bound = f"at or after start, {ticks.local(begin)}"
         raise bad_parameter("until", ticks.local(end), bound, "it is when the last tick ends")
@@ -259,8 +264,8 @@ def count(
     mechanism: Mechanism | None = None,
     store: Store | None = None,
     name: str = "counts",
-    start: datetime | None = None,
-    until: datetime | None = None,
+    start: datetime | str | None = None,
+    until: datetime | str | None = None,
     gate: Gate | None = None,
     discovery: Discovery | HiddenKeys | None = None,
 ) -> Frame:

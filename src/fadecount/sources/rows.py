@@ -159,9 +159,10 @@ def column_places(names: list[str], options: SourceOptions, source: str) -> list
     for column in options.columns:
         if names.count(column) != 1:
             count = "more than once" if column in names else "not"
+            separator = " and the separator" if len(names) == 1 else ""
             raise InputError(
                 f"{source}: the column {column!r} is {count} among its {len(names)} columns; check"
-                " its name, and the separator of a CSV file"
+                f" its name{separator}"
             )
     return [names.index(column) for column in options.columns]
 
