@@ -61,7 +61,7 @@ def test_every_call(harness: Harness) -> None:
         assert client.stream("gates").keys == ("a", "b", "c")
         assert client.create("brief", tick="1m", mechanism=EXACT)
         client.delete("brief")
-        with pytest.raises(ServiceError, match="nothing here"):
+        with pytest.raises(ServiceError, match="no such stream"):
             client.stream("brief")
         harness.close_tick(name="gates")
         assert [row.value for row in client.figures("gates", "total")] == [3, 0, 4]
@@ -70,7 +70,7 @@ def test_every_call(harness: Harness) -> None:
         ticks = client.live("gates")
         assert client.stream("gates").published_through == next(ticks)
         ticks.close()
-        with pytest.raises(ServiceError, match="nothing here"):
+        with pytest.raises(ServiceError, match="no such stream"):
             next(client.live("absent"))
 
 
