@@ -333,7 +333,7 @@ def test_a_wrong_call_is_refused_in_one_line_before_anything_is_counted(
         ({"until": "today"}, "until must be a time in ISO 8601, in the years 7 to 9986, got 'tod"),
         ({"until": "2026-01-01T00:59"}, "until must be a tick after start or later, and over, got"),
         ({"until": "2999-01-01"}, "until must be a tick after start or later, and over, got '2999"),
-        ({"keys": []}, "keys must be given together with key"),
+        ({"keys": []}, "keys must be given together with a key column"),
         ({"keys": [], "key": None}, "time and key must be given; they are columns"),
         ({"keys": ["a\nb"]}, "key must be 1 to 200 printable characters"),
         ({"amount": "n"}, "amount must be None, got 'n'; Spark has no such option"),
