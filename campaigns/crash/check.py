@@ -85,9 +85,9 @@ class Account:
         """The step whose output uses a variable first."""
         level, round_number, node = name
         mechanism, schedule = self._site.mechanism, self._site.mechanism.noise
-        assert isinstance(schedule, Schedule)
         clock = node << level if level >= 0 else 1
-        return mechanism.delay + clock + round_number * (schedule.round_length or 0)
+        length = schedule.round_length if isinstance(schedule, Schedule) else None
+        return mechanism.delay + clock + round_number * (length or 0)
 
     def _on_opened(self, record: Record) -> None:
         if record["steps"] != len(self.rows):
