@@ -18,6 +18,7 @@ from fadecount.streams import Reader, Seal, Store, sqlite
 from fadecount.streams.audit_log import AuditLog
 from fadecount.streams.backup import make_backup
 from fadecount.streams.embargo import largest_count
+from fadecount.streams.inputs import LARGEST_COUNT
 from tests.counters.block_reference import NamedNoise
 from tests.streams.backends import PostgresBackend, SQLiteBackend
 from tests.streams.block_streams import DESIGN, FIRST, HOURS, create
@@ -130,7 +131,7 @@ def test_counts_of_many_streams_and_keys(tmp_path: Path, monkeypatch: pytest.Mon
     """Pages of the tree are split and joined meanwhile, which must not leave copies behind."""
     monkeypatch.setattr(sqlite, "SCRUB_SECONDS", 0.0)
     backend, chance = SQLiteBackend(tmp_path), random.Random(3)
-    most, old = largest_count(HOURS) // 4, list[int]()
+    most, old = LARGEST_COUNT // 20, list[int]()
     with backend.open(noise=Shifted()) as store:  # type: ignore[arg-type]
         streams = [
             create(store, [f"k{key}" for key in range((1, 20, 300)[at % 3])], name=f"s{at}")
