@@ -17,8 +17,9 @@ from tests.service.process import ServeProcess
 
 import fadecount as fc
 from fadecount.service.routes import openapi_document
+from fadecount.service.write_routes import delete_stream
 
-DELETION = "delete_streams_name"
+DELETION = delete_stream.__name__
 CHECKS = (
     "not_a_server_error,status_code_conformance,"
     "content_type_conformance,response_schema_conformance"

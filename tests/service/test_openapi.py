@@ -27,3 +27,10 @@ def test_references_lead_somewhere() -> None:
     text = json.dumps(DOCUMENT)
     for name in {part.split('"')[0] for part in text.split("#/components/schemas/")[1:]}:
         assert name in DOCUMENT["components"]["schemas"]
+
+
+def test_an_answer_without_a_body_has_no_media_type() -> None:
+    for path in DOCUMENT["paths"].values():
+        for described in path.values():
+            for status, answer in described["responses"].items():
+                assert ("content" in answer) == (status not in ("204", "304")), (path, status)

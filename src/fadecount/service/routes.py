@@ -41,8 +41,8 @@ Handler = Callable[[Request], Awaitable[Answer]]
 
 @dataclass(frozen=True, slots=True)
 class Route:
-    """One method of one path: its handler, what it answers (a type, or the media type of a text),
-    who may use it, what it takes.
+    """One method of one path: its handler, what it answers (a type, the media type of a text, or
+    nothing), who may use it, what it takes.
 
     A token must be for the stream that the path names, and for all streams where it names none,
     unless the route is for ``some_stream``: then the handler decides. A ``query`` of None is not
@@ -52,7 +52,7 @@ class Route:
     method: str
     path: str
     handler: Callable[[Any, Request], Awaitable[Answer]]
-    answer: type[Any] | str
+    answer: type[Any] | str | None
     role: Role | None = Role.READER
     _: KW_ONLY
     query: type[Query] | None = Query
@@ -122,7 +122,7 @@ WRITING = (
 VISITS = (
     Route("POST", "/api/event", website.post_visit, TEXT, None, query=None, body=parsing.Visit,
           statuses=(202,)),
-    Route("OPTIONS", "/api/event", website.allow_visit, TEXT, None, query=None, statuses=(204,)),
+    Route("OPTIONS", "/api/event", website.allow_visit, None, None, query=None, statuses=(204,)),
 )
 PAGES = (
     Route("GET", "/", operations.get_page, HTML, None, query=None),
@@ -294,6 +294,8 @@ def _described(route: Route) -> dict[str, Any]:
 
 
 def _answer(route: Route) -> dict[str, Any]:
+    if route.answer is None:
+        return {"description": "as the summary says; no body"}
     if isinstance(route.answer, str):
         schema = {"type": "object"} if route.answer == "application/json" else _TEXT
         return {"description": "as the summary says", "content": {route.answer: {"schema": schema}}}
