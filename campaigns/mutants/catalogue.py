@@ -720,14 +720,7 @@ MUTANTS = (
         "arrivals.put(None)",
         ("tests/sources/test_live.py",),
     ),
-    # The plan page, designs and keyed noise
-    Mutant(
-        "a foreign host is served",
-        "cli/_plan_page.py",
-        'self.headers.get("Host") not in self.server.hosts',
-        'self.headers.get("Host") is None',
-        ("tests/cli/test_plan_page.py",),
-    ),
+    # Designs and keyed noise
     Mutant(
         "a design is not checked",
         "planning/plan.py",
