@@ -19,7 +19,7 @@ examples:
     --per-person 1/day --discover 1d --save plan.json
   fadecount plan --tick 1h --loss 1y=4 --per-person 4/day \\
     --sample rides.csv --time at --person card
-  fadecount plan --tick 1m --loss 1h=0.5 --loss 30d=2 --loss 1y=4 --plot plan.svg
+  fadecount plan --tick 1m --loss 1h=0.5 --loss 1y=4 --plot plan.svg
 """
 
 from __future__ import annotations
