@@ -702,8 +702,15 @@ MUTANTS = (
     Mutant(
         "deleted streams leave their group",
         "streams/status.py",
-        'for table in ("deleted", "streams"):',
-        'for table in ("streams",):',
+        "{columns} deleted WHERE group_name = ? UNION ALL",
+        "{columns} deleted WHERE group_name = ? AND FALSE UNION ALL",
+        ("tests/streams/test_groups.py",),
+    ),
+    Mutant(
+        "a deletion that does not see what was published meanwhile",
+        "streams/store.py",
+        "status = read_status(database, name)  # it may have published until now",
+        "status = before",
         ("tests/streams/test_groups.py",),
     ),
     Mutant(
