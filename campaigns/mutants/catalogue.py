@@ -1059,6 +1059,13 @@ MUTANTS = (
         ("tests/streams/test_calendar.py",),
     ),
     Mutant(
+        "temporary files outside of the store",
+        "streams/sqlite.py",
+        "PRAGMA temp_store = MEMORY",
+        "PRAGMA temp_store = FILE",
+        ("tests/streams/test_temporary_files.py",),
+    ),
+    Mutant(
         "a log that is never emptied",
         "streams/sqlite.py",
         "if time.monotonic() - self._scrubbed >= SCRUB_SECONDS:",

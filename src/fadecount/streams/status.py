@@ -88,7 +88,7 @@ def read_group(database: Database, description: Description) -> GroupLoss | None
     columns = "name, description, forks, last_tick - first_tick + 1 FROM"
     # one statement: a stream that is deleted meanwhile is in one of both
     rows = database.query(
-        f"SELECT 0 AS place, {columns} deleted WHERE group_name = ? UNION ALL"  # noqa: S608
+        f"SELECT 0 AS place, {columns} deleted WHERE group_name = ? UNION ALL"
         f" SELECT 1, {columns} streams WHERE group_name = ? ORDER BY place, name",
         (wanted.name, wanted.name),
     )
