@@ -1059,6 +1059,13 @@ MUTANTS = (
         ("tests/streams/test_calendar.py",),
     ),
     Mutant(
+        "figures that share their noise with published ones",
+        "streams/fence.py",
+        "if behind and status.published_tick < status.last_tick:",
+        "if False:",
+        ("tests/streams/test_fence.py",),
+    ),
+    Mutant(
         "temporary files outside of the store",
         "streams/sqlite.py",
         "PRAGMA temp_store = MEMORY",
