@@ -161,8 +161,8 @@ class Stream(Intake):
         inputs were capped. If events of persons were accepted since, the cap would not hold, and an
         ``InputError`` is raised. Where the unit is a day, ``persons`` says how many events of each
         person (by digest) the inputs hold in the day that stays open, and ``hidden`` how many
-        persons brought which hidden keys that day; the inputs must then end with that day's ticks
-        and hold no other day's.
+        persons brought which hidden keys that day. The inputs then hold ticks of that day only, and
+        are closed in one transaction.
         """
         begin, end, width = self.open_tick, first_tick + len(inputs), self._status.width
         _check_inputs(inputs, width)
@@ -177,14 +177,26 @@ class Stream(Intake):
                 f"gap must be at most {LARGEST_GAP} empty ticks, got {gap}; check the clock and the"
                 " times"
             )
-        if hidden is not None:
-            hidden = self._sampled(self.description.block_of(begin), hidden)
-        size = max(1, CELLS // max(1, width)) if persons is None else end - begin
+        block_of, size = self.description.block_of, max(1, CELLS // max(1, width))
+        if (persons or hidden) and not (len(inputs) and block_of(first_tick) == block_of(end - 1)):
+            raise InputError(
+                "inputs with persons or hidden keys must hold ticks of one"
+                f" {self.description.unit.slot}; release others by themselves"
+            )
+        whole = persons is not None or hidden is not None
         while begin < end:
-            rows = _rows_from(inputs, first_tick, begin, (min(size, end - begin), width))
-            yield self._close(_Closing(self, begin, rows, persons or {}, hidden or {}, noted))
-            begin += len(rows)
-            noted = None if noted is None else 0
+            ticks = range(begin, end)[:size]
+            if whole:  # the empty ticks before the inputs may be in an earlier day
+                ticks = range(begin, first_tick)[:size] or range(begin, end)
+            rows = _rows_from(inputs, first_tick, begin, (len(ticks), width))
+            closing = _Closing(self, begin, rows, noted=noted)
+            if whole and begin >= first_tick:
+                sampled = self._sampled(block_of(begin), hidden or {})
+                closing = replace(closing, persons=persons or {}, hidden=sampled)
+            yield self._close(closing)
+            if block_of(ticks.stop) != block_of(begin):
+                noted = noted and 0
+            begin = ticks.stop
 
     def _close(self, closing: _Closing) -> Closed:
         (outcome,) = _close_together([closing])
