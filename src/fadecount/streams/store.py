@@ -186,7 +186,7 @@ class Store:
         if names:
             write_keys(database, status.id, 0, names)
         secrets = [OF_THE_STREAM]
-        if description.unit.per != "tick":
+        if description.unit.of == "person":
             secrets.append(description.block_of(start_tick))
         rows = SecretRows(context, uid, status.id)
         rows.put("secrets", *((block, unpredictable(32)) for block in secrets))
@@ -346,6 +346,11 @@ class Store:
     def needing_upkeep(self) -> list[str]:
         """The streams for which :meth:`upkeep` may have something to do."""
         return [name for (name,) in self._database.query(NEEDS_UPKEEP)]
+
+    def scrub(self) -> None:
+        """Destroy what was deleted where the database keeps it for long: to be called often, since
+        it does so once a minute."""
+        self._database.scrub()
 
     def rotate(self, seal: Seal) -> None:
         """Seal all state and accepted inputs with another key (or none), in one transaction. No

@@ -18,7 +18,7 @@ from fadecount.errors import AlreadyReleasedError, ClockError, FenceError, Input
 from fadecount.mechanisms.unit import Noted
 from fadecount.noise import unpredictable
 from fadecount.streams.audit_log import Act
-from fadecount.streams.database import Context
+from fadecount.streams.database import Context, Database
 from fadecount.streams.description import checked_keys
 from fadecount.streams.discovery import Counts
 from fadecount.streams.embargo import (
@@ -202,10 +202,14 @@ class Stream(Intake):
         (outcome,) = _close_together([closing])
         if isinstance(outcome, FenceError):
             raise outcome
-        if self.leaves_old_rows(outcome):
-            while self.drop_old_rows():
-                pass
+        while self.leaves_old_rows(outcome) and self.drop_old_rows():
+            pass
+        self.scrub()
         return outcome
+
+    def scrub(self) -> None:
+        """:meth:`Store.scrub`, for a stream that stays open for long."""
+        self._context.database.scrub()
 
     def leaves_old_rows(self, closed: Closed) -> bool:
         """Whether there may be something for :meth:`drop_old_rows` after these ticks were closed.
@@ -342,19 +346,14 @@ class _Closing:
 
     def check_persons(self) -> None:
         """Refuse counts of persons of whom more was accepted since; note the persons of a day that
-        stays open, and replace the keys of days that end."""
+        stays open."""
         stream, (first, end) = self.stream, self.blocks
         if self.noted is not None and self.noted != stream.persons_noted:
             raise InputError(
                 "source must be alone while it feeds this tick, but other events of persons"
                 " arrived; run it again"
             )
-        if stream.description.unit.per != "tick" and first != end:
-            # what was noted under them is about nobody
-            sql = "DELETE FROM secrets WHERE stream = ? AND block < ?"
-            stream._database.change(sql, (stream._id, end))
-            stream._rows.put("secrets", (end, unpredictable(32)))
-        elif self.persons:
+        if self.persons and first == end:
             stream.note_persons(end, self.persons)
 
     def figures(
@@ -418,7 +417,6 @@ def _close_together(closings: Sequence[_Closing]) -> list[Closed | FenceError]:
     for each, outcome in zip(closings, outcomes, strict=True):
         if isinstance(outcome, FenceError):
             each.stream._loaded = None
-    context.database.scrub()
     return [
         outcome if isinstance(outcome, FenceError) else released
         for released, outcome in zip(closed, outcomes, strict=True)
@@ -441,6 +439,7 @@ def _draw_and_store(
     lock_streams(database, [status.id for status in before])
     for each in closings:
         each.check_persons()
+    _replace_person_keys(database, closings)
     accepted = take_inputs(context, before)
     checkpoint("inputs taken")
     closed = []
@@ -456,6 +455,19 @@ def _draw_and_store(
     figures = zip(after, closed, strict=True)
     write_figures(database, [(of.id, rows) for of, each in figures for rows in each.figures])
     return after, closed
+
+
+def _replace_person_keys(database: Database, closings: Sequence[_Closing]) -> None:
+    """Destroy the keys of the ticks and days of persons that end, and draw those of the ones that
+    begin. What is noted under a destroyed key is about nobody."""
+    keys = []
+    for each in closings:
+        stream, (first, end) = each.stream, each.blocks
+        if stream.description.unit.of == "person" and first != end:
+            _, *new = stream._rows.sealed("secrets", end, unpredictable(32))
+            keys.append((*new, stream._id, end))
+    sql = "UPDATE secrets SET block = ?, body = ? WHERE stream = ? AND block < ?"
+    database.change_many(sql, keys)
 
 
 def _check_inputs(inputs: NDArray[np.int64], width: int) -> None:
