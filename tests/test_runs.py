@@ -5,6 +5,7 @@ from __future__ import annotations
 
 import io
 import json
+import time
 from collections.abc import Iterator, Sequence
 from dataclasses import fields
 from datetime import UTC, datetime, timedelta
@@ -245,6 +246,24 @@ def test_a_pipe_by_the_clock_and_its_end(store: Store) -> None:
     with BriefStore() as other:
         piped(lines, other, changes={"time": None}, until=until)
         assert values(other) == [[2], [3]]
+
+
+def test_a_scrub_that_is_owed_does_not_wait_for_the_next_tick(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """What a closed tick destroys is gone from the log of the database within about a minute."""
+    now, clock = [1000.0], Clock()
+    monkeypatch.setattr(time, "monotonic", lambda: now[0])
+    lines = [(NOON + at, "{}\n") for at in (1, 125)]
+    with BriefStore() as store:
+        log = Path(f"{store._database._path}-wal")  # type: ignore[attr-defined]
+        chosen, pipe = options(time=None), Pipe(lines, clock)
+        closed = run(pipe, chosen, store=store, name="s", mechanism=EXACT, clock=clock)
+        for each in closed:
+            before = log.stat().st_size
+            if each.last_tick == FIRST + 1:
+                now[0] += 60
+        assert 0 < log.stat().st_size < before, "how far the pipe was read was written after it"
 
 
 @pytest.mark.parametrize("changes", [{}, {"person": "who", "per_person": 3}])

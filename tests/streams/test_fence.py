@@ -310,6 +310,40 @@ def test_stopping_at_any_step_leaves_a_store_that_opens(
         stream.close_through(5)
 
 
+@pytest.mark.parametrize("mark", ["of another commit", "lost"])
+@pytest.mark.parametrize("killed", [True, False])
+def test_ticks_that_are_not_published_are_not_accepted(
+    tmp_path: Path, mark: str, *, killed: bool
+) -> None:
+    """Where both copies have the same noise, two figures would tell how their counts differ."""
+    with open_copy(tmp_path) as store:
+        store.create(describe(), start_tick=0).close_through(58)
+    shutil.copytree(tmp_path / "state", tmp_path / "copy")
+    with open_copy(tmp_path, "copy") as copy:
+        if killed:
+            stream = copy.open("doors")
+            copy._context.checkpoint = _Stop("committed")
+            with pytest.raises(RuntimeError):
+                stream.close_through(59)
+    with open_copy(tmp_path) as store, open_copy(tmp_path, "copy") as copy:
+        if not killed:
+            stream = copy.open("doors")
+        original = store.open("doors")
+        original.add({"all": 1})
+        original.close_through(59)
+        if not killed:
+            with pytest.raises(FenceError, match="another copy"):
+                stream.close_through(59)
+        if mark == "lost":
+            shutil.rmtree(tmp_path / "fence")
+        for stated in (1, 2):
+            with pytest.raises(FenceError, match="closed ticks that are not published"):
+                copy.accept_histories("doors", stated)
+        with pytest.raises(FenceError, match="closed ticks that are not published"):
+            copy.open("doors")
+        assert copy.reader().status("doors").published_steps == 59
+
+
 def test_a_stream_recovers_in_the_same_process_once_the_fence_can_be_used(tmp_path: Path) -> None:
     with open_copy(tmp_path) as store:
         stream = store.create(describe(), start_tick=1)

@@ -14,7 +14,7 @@ import pytest
 from scipy.stats import norm
 
 import fadecount as fc
-from fadecount.errors import ParameterError
+from fadecount.errors import ParameterError, StoreError
 from fadecount.mechanisms import Unit
 from fadecount.mechanisms.gaussian_law import epsilon_at
 from fadecount.streams import Description, FileFence, Group, SQLiteStore, Ticks
@@ -194,6 +194,46 @@ def test_deleted_streams_go_on_counting_if_they_have_published(backend: Backend)
         # the promise of the group is still there
         later = fc.Blocks(fc.Level(1, 0.1, lag=11))
         assert store.in_group(described("x", later, Group(name="riders"))).group == RIDERS
+
+
+def test_a_stream_that_publishes_until_it_is_deleted_goes_on_counting(
+    backend: Backend, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Another thread or process publishes while the deletion waits for the lock."""
+    with backend.open() as store:
+        stream = store.create(described("rides", fc.Blocks(fc.Level(1, 0.5))), start_tick=0)
+        lock = store._database.lock
+
+        def published_first(name: str, wait_seconds: float) -> None:
+            stream.close_through(0)
+            lock(name, wait_seconds)
+
+        monkeypatch.setattr(store._database, "lock", published_first)
+        store.delete("rides")
+        monkeypatch.undo()
+        with pytest.raises(ParameterError, match="never used in this store"):
+            store.create(described("rides"), start_tick=0)
+        with pytest.raises(ParameterError, match=r"got 0\.80.*the others: rides"):
+            store.create(described("stops", fc.Blocks(fc.Level(1, 0.3))), start_tick=0)
+
+
+def test_a_stream_that_is_made_anew_while_it_is_deleted_stays(
+    backend: Backend, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    with backend.open() as store:
+        store.create(described("rides"), start_tick=0)
+        delete, lock = store.delete, store._database.lock
+
+        def made_anew(name: str, wait_seconds: float) -> None:
+            monkeypatch.undo()
+            delete("rides")
+            store.create(described("rides"), start_tick=7)
+            lock(name, wait_seconds)
+
+        monkeypatch.setattr(store._database, "lock", made_anew)
+        with pytest.raises(StoreError, match="made anew meanwhile; try again"):
+            delete("rides")
+        assert store.reader().status("rides").first_tick == 7
 
 
 def test_the_promise_and_the_unit_of_a_group_are_fixed(backend: Backend) -> None:

@@ -12,6 +12,7 @@ import pytest
 import fadecount as fc
 from fadecount.errors import FullError, InputError, ParameterError, StoreError
 from fadecount.mechanisms import Unit
+from fadecount.mechanisms.unit import person_digest
 from fadecount.streams import (
     Batch,
     Description,
@@ -23,6 +24,7 @@ from fadecount.streams import (
     inputs,
     sqlite,
 )
+from fadecount.streams import stream as stream_module
 from fadecount.streams.audit_log import AuditLog
 from fadecount.streams.backup import make_backup
 from fadecount.streams.discovery import DISCOVERED, HiddenKeys
@@ -121,6 +123,51 @@ def test_each_day_is_its_own_and_empty_days_show_nothing(backend: Backend) -> No
     assert published(backend) == [(0, "a", 1, 25), (3, "a", 0, 26)]
     rows = backend.query("SELECT stage, COUNT(*) FROM figures WHERE level = -1 GROUP BY stage")
     assert sorted(rows) == [(0, 4), (1, 2)], "a figure for each day, with or without keys"
+
+
+def test_released_keys_count_once_and_in_their_own_day(
+    backend: Backend, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """However many transactions the ticks take, and whatever empty ticks come before them."""
+    monkeypatch.setattr(stream_module, "CELLS", 4)
+    with backend.open(noise=ScriptedNoise([0], [0])) as store:  # type: ignore[arg-type]
+        stream = create(store)
+        rows = np.zeros((10, 0), dtype=np.int64)
+        hidden = {"many": 22, "one person's": 1}
+        closed = list(stream.release(FIRST, rows, hidden=hidden))
+        assert [each.last_tick - each.first_tick + 1 for each in closed] == [10]
+        # the rest of this day is empty, and so is the next day
+        list(stream.release(FIRST + 50, rows, hidden={"later": 23}))
+        assert published(backend) == [(0, "many", 1, 22)]
+        stream.close_through(FIRST + 71)
+        assert published(backend)[-1] == (2, "later", 0, 23)
+        assert "one person's" not in [key for _, key, _, _ in published(backend)]
+
+
+def test_released_persons_are_noted_in_their_own_day(backend: Backend) -> None:
+    described = replace(describe(), unit=Unit(of="person", events=2, per="1d"), hidden=None)
+    with backend.open() as store:
+        stream = create(store, described, ["a"])
+        stream.add({"a": 1}, person="bob")
+        (ann,) = (person_digest(each, stream.person_key) for each in ["ann"])
+        rows, noted = np.ones((2, 1), dtype=np.int64), stream.persons_noted
+        closed = list(stream.release(FIRST + 30, rows, noted=noted, persons={ann: 2}))
+        assert [each.first_tick for each in closed] == [FIRST, FIRST + 30]
+        assert stream.persons_counted(["ann", "bob"]).tolist() == [2, 0]
+
+
+def test_inputs_of_several_days_name_nobody(backend: Backend) -> None:
+    with backend.open() as store:
+        stream = create(store)
+        for ticks, given in (
+            (30, {"hidden": {"a": 1}}),
+            (0, {"hidden": {"a": 1}}),
+            (30, {"persons": {b"ann": 1}}),
+        ):
+            rows = np.zeros((ticks, 0), dtype=np.int64)
+            with pytest.raises(InputError, match="ticks of one day; release others by themselves"):
+                list(stream.release(FIRST, rows, **given))  # type: ignore[arg-type]
+        assert stream.status.steps == 0
 
 
 def test_months_are_those_of_the_calendar(backend: Backend) -> None:

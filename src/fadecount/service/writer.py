@@ -421,8 +421,8 @@ class Leader:
         return due
 
     def tidy(self) -> bool:
-        """Look for streams without a leader, and remove or join some old rows of a stream, in a
-        short transaction; whether there may be more to do."""
+        """Look for streams without a leader, remove some old rows of a stream, in a short
+        transaction, and scrub the store; whether there may be more to do."""
         now = time.monotonic()
         if self._is_shared and (self._taking_over or now >= self._look_at):
             self._look_at = now + LONGEST_WAIT
@@ -434,6 +434,7 @@ class Leader:
             name = next(iter(self._untidy))
             if not self._tidy(name):
                 del self._untidy[name]
+        self._store.scrub()
         return self._taking_over or bool(self._untidy)
 
     def _tidy(self, name: str) -> bool:

@@ -408,6 +408,9 @@ def require_forks(
                               the one that the mark shows
     ========================  ===============================================
 
+    A store with committed figures that are not published may go on in the middle cases only: the
+    same noise may be in what was published elsewhere, with other counts.
+
     Those of the store and of the mark must begin alike. New ones must be ``stated`` by the
     operator, who may state more than store and fence can know of.
     """
@@ -423,6 +426,13 @@ def require_forks(
         raise FenceError(
             f"forks of stream {name!r} differ between store and fence; take an intact copy of the"
             " store"
+        )
+    behind = mark is None or mark.commit_id not in (status.commit_id, status.previous_commit_id)
+    if behind and status.published_tick < status.last_tick:
+        raise FenceError(
+            f"stream {name!r} has closed ticks that are not published, and another history of it"
+            f" may have been published meanwhile (fence at {fence.where}); use the latest store, or"
+            " a backup without such ticks"
         )
     if mark is None:
         known = (*known, None)

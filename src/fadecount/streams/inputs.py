@@ -35,7 +35,8 @@ LARGEST_COUNT = 1 << 40
 """The largest sum of a batch: millions of batches do not reach that of a counter, which would stop
 the stream."""
 OF_THE_STREAM = 1 << 62
-"""The block of the secret that lives as long as its stream; in the others, keys live for a day."""
+"""The block of the secret that lives as long as its stream; in the others, keys live for a tick or
+a day."""
 FOLD_BYTES = 1 << 16
 """Accepted rows are added up into one when they are larger than this, and larger than that one."""
 
@@ -204,18 +205,15 @@ class Intake:
         return counted
 
     def _names(self, block: int, hashes: Iterable[bytes]) -> dict[bytes, bytes]:
-        """The hash of each person by the name under which it is noted in a tick or a day. The key
-        of a day is drawn when it begins, and destroyed when it ends."""
-        begin = noted_as(block)
-        if self.description.unit.per == "tick":
-            return {begin + each: each for each in hashes}
-        key = self._secret_of(block)
+        """The hash of each person by the name under which it is noted in a tick or a day. Its key
+        is drawn when that begins, and destroyed when it ends."""
+        begin, key = noted_as(block), self._secret_of(block)
         return {
             begin + hashlib.blake2b(each, key=key, digest_size=16).digest(): each for each in hashes
         }
 
     def _secret_of(self, block: int) -> bytes:
-        """The key of a day, or of the stream."""
+        """The key of a tick or a day, or of the stream."""
         ((_, secret),) = self._rows.read("secrets", "block = ?", block)
         return bytes(secret)
 

@@ -51,11 +51,7 @@ class SQLiteConnection(Database):
         super().__init__(_FAILURES, failed)
         self._path, self._durable = str(path), True
         self._places = frozenset({str(Path(path).absolute()), str(Path(path).resolve())})
-        self._connection: sqlite3.Connection = self._run(
-            lambda: sqlite3.connect(
-                self._path, isolation_level=None, check_same_thread=False, timeout=10.0
-            )
-        )
+        self._connection: sqlite3.Connection = self._run(partial(_connect, self._path))
         try:
             for pragma in _PRAGMAS if pragmas is None else pragmas:
                 self._run(partial(self._patiently, pragma))
@@ -173,7 +169,7 @@ class SQLiteDatabase(SQLiteConnection):
         """
 
         def copy() -> None:
-            with closing(sqlite3.connect(path, isolation_level=None)) as target:
+            with closing(_connect(path)) as target:
                 self._connection.backup(target)
                 # memory: a journal on disk would hold what is deleted
                 for pragma in ("journal_mode = MEMORY", "secure_delete = ON"):
@@ -205,6 +201,14 @@ class SQLiteDatabase(SQLiteConnection):
         if self._lock_file is not None:
             os.close(self._lock_file)
             self._lock_file = None
+
+
+def _connect(path: str | Path) -> sqlite3.Connection:
+    """A connection that writes nothing outside of its file and of those beside it: what SQLite
+    needs for a while (sorted rows, rows as they were before a statement) stays in memory."""
+    connection = sqlite3.connect(path, isolation_level=None, check_same_thread=False, timeout=10.0)
+    connection.execute("PRAGMA temp_store = MEMORY")
+    return connection
 
 
 def _create_store(path: Path) -> None:

@@ -85,18 +85,19 @@ def read_group(database: Database, description: Description) -> GroupLoss | None
         return None
     members: list[Member] = []
     group, unit = wanted, description.protects
-    for table in ("deleted", "streams"):
-        rows = database.query(
-            f"SELECT name, description, forks, last_tick - first_tick + 1 FROM {table}"  # noqa: S608
-            " WHERE group_name = ? ORDER BY name",
-            (wanted.name,),
-        )
-        for name, text, forks, steps in rows:
-            other = Description.from_json(name, text)
-            if not members and other.group is not None:
-                group, unit = other.group, other.protects
-            loss = other.loss(tuple(map(_integer, json.loads(forks))), steps)
-            members.append(Member(name=name, loss=loss, tick_seconds=other.ticks.tick_seconds))
+    columns = "name, description, forks, last_tick - first_tick + 1 FROM"
+    # one statement: a stream that is deleted meanwhile is in one of both
+    rows = database.query(
+        f"SELECT 0 AS place, {columns} deleted WHERE group_name = ? UNION ALL"
+        f" SELECT 1, {columns} streams WHERE group_name = ? ORDER BY place, name",
+        (wanted.name, wanted.name),
+    )
+    for _, name, text, forks, steps in rows:
+        other = Description.from_json(name, text)
+        if not members and other.group is not None:
+            group, unit = other.group, other.protects
+        loss = other.loss(tuple(map(_integer, json.loads(forks))), steps)
+        members.append(Member(name=name, loss=loss, tick_seconds=other.ticks.tick_seconds))
     return GroupLoss(group=group, unit=unit, members=tuple(members))
 
 
