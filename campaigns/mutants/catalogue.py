@@ -698,6 +698,13 @@ MUTANTS = (
         "except msgspec.DecodeError:",
         ("tests/service/test_website.py",),
     ),
+    Mutant(
+        "a token of one stream joins a group",
+        "service/write_routes.py",
+        "                request.grant.require_stream(None)\n",
+        "                pass\n",
+        ("tests/service/test_access.py",),
+    ),
     # Runs without a store, and the two readers of CSV.
     Mutant(
         "what a file counted of a person is not noted in the day",

@@ -99,6 +99,8 @@ async def create_stream(writer: Writer, request: Request) -> Answer:
         new = parse(body, NewStream)
         if request.grant is not None:
             request.grant.require_stream(checked_text(new.name, "name"))
+            if new.group is not None:  # its promise belongs to all of its streams
+                request.grant.require_stream(None)
         declared = [ONLY_KEY] if new.discovery is None else []
         described, keys = _description(new), declared if new.keys is None else _keys(new.keys)
         if new.other is not None and new.other not in keys:
