@@ -705,6 +705,13 @@ MUTANTS = (
         "                pass\n",
         ("tests/service/test_access.py",),
     ),
+    Mutant(
+        "a pause before now",
+        "service/client.py",
+        "max(0.0, min(_LONGEST_PAUSE, wanted))",
+        "min(_LONGEST_PAUSE, wanted)",
+        ("tests/service/test_client.py",),
+    ),
     # Runs without a store, and the two readers of CSV.
     Mutant(
         "what a file counted of a person is not noted in the day",

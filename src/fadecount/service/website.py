@@ -25,10 +25,11 @@ from fadecount.service.http import (
     Problem,
     Request,
 )
-from fadecount.service.parsing import ONLY_KEY, Event, SentEvents, Visit
+from fadecount.service.parsing import Event, SentEvents, Visit
 from fadecount.service.writer import Leader, Writer
 from fadecount.sources.visits import address_of, page_of, visitor_of
 from fadecount.streams import Description, Group, Ticks
+from fadecount.streams.description import ONLY_KEY
 from fadecount.streams.discovery import HiddenKeys
 from fadecount.streams.ticks import DAY
 

@@ -32,7 +32,6 @@ from fadecount.service.http import (
 )
 from fadecount.service.parsing import (
     LONGEST_ID,
-    ONLY_KEY,
     NewKeys,
     NewStream,
     checked_text,
@@ -42,6 +41,7 @@ from fadecount.service.parsing import (
 from fadecount.service.writer import Leader, Writer
 from fadecount.streams import Description, Group, Ticks
 from fadecount.streams.audit_log import AuditLogError, acting_as
+from fadecount.streams.description import ONLY_KEY
 from fadecount.streams.discovery import HiddenKeys
 
 LARGEST_ON_LOOP = 1 << 14
