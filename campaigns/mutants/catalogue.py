@@ -712,6 +712,34 @@ MUTANTS = (
         "min(_LONGEST_PAUSE, wanted)",
         ("tests/service/test_client.py",),
     ),
+    Mutant(
+        "a damaged stream stops all",
+        "service/writer.py",
+        "        except DatabaseError:\n            raise\n        except Exception as error:",
+        "        except StoreError:\n            raise\n        except Exception as error:",
+        ("tests/service/test_out_of_order.py",),
+    ),
+    Mutant(
+        "damage in a tick stops all",
+        "service/writer.py",
+        "close_together(group) if group else []\n    except DatabaseError:",
+        "close_together(group) if group else []\n    except StoreError:",
+        ("tests/service/test_out_of_order.py",),
+    ),
+    Mutant(
+        "an act that cannot be recorded ends the service",
+        "service/writer.py",
+        "except AuditLogError as error:  # it is tried",
+        "except FullError as error:  # it is tried",
+        ("tests/service/test_out_of_order.py",),
+    ),
+    Mutant(
+        "a damaged stream hides the list",
+        "streams/status.py",
+        "            except StoreError:\n                continue\n",
+        "            except StoreError:\n                raise\n",
+        ("tests/service/test_out_of_order.py",),
+    ),
     # Runs without a store, and the two readers of CSV.
     Mutant(
         "what a file counted of a person is not noted in the day",

@@ -13,7 +13,7 @@ from typing import TypeVar
 import msgspec
 
 from fadecount.durations import parse_duration
-from fadecount.errors import ParameterError
+from fadecount.errors import ParameterError, StoreError
 from fadecount.mechanisms import (
     Discovery,
     Mechanism,
@@ -23,6 +23,7 @@ from fadecount.mechanisms import (
 )
 from fadecount.service.answers import Done
 from fadecount.service.http import (
+    NOT_IN_ORDER,
     Answer,
     Request,
     bad_request,
@@ -128,10 +129,11 @@ async def _administer(writer: Writer, request: Request, work: Callable[[Leader],
 
     try:
         result: Result = await writer.call(act)
-    except AuditLogError as error:
+    except (AuditLogError, StoreError) as error:
         log.error("an administrative act is refused: %s", error)
+        damaged = isinstance(error, StoreError)
         detail = "the audit log cannot be written; the operator's log says why"
-        raise unavailable(detail) from None
+        raise unavailable(NOT_IN_ORDER if damaged else detail) from None
     return result
 
 
