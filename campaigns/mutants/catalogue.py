@@ -740,6 +740,20 @@ MUTANTS = (
         "            except StoreError:\n                raise\n",
         ("tests/service/test_out_of_order.py",),
     ),
+    Mutant(
+        "a zone ignored in silence",
+        "service/website.py",
+        "if given not in (None, fixed):",
+        "if given is fixed:",
+        ("tests/service/test_website.py",),
+    ),
+    Mutant(
+        "pages ignored in silence",
+        "service/website.py",
+        "                    leader.declare(name, keys)\n",
+        "                    pass\n",
+        ("tests/service/test_website.py",),
+    ),
     # Runs without a store, and the two readers of CSV.
     Mutant(
         "what a file counted of a person is not noted in the day",

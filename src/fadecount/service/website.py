@@ -7,6 +7,7 @@ counted: neither its text nor its time says whether a page or a visitor was ther
 from __future__ import annotations
 
 import ipaddress
+import logging
 import re
 from collections.abc import Iterable, Iterator, Sequence
 from contextlib import suppress
@@ -33,6 +34,7 @@ from fadecount.streams.description import ONLY_KEY
 from fadecount.streams.discovery import HiddenKeys
 from fadecount.streams.ticks import DAY
 
+log = logging.getLogger("fadecount.service")
 LARGEST_VISIT = 4096
 """Bytes of the body of a visit."""
 
@@ -90,11 +92,12 @@ class Counting:
         if self.discovers:
             stages = ((0, day), (LATER_DAYS * length, later))
             discovery = Discovery("1d", stages, DELTA, unit.keys)
-            hidden = HiddenKeys(discovery=discovery, sample=websites.sample)
+            sample = 1.0 if websites.sample is None else websites.sample
+            hidden = HiddenKeys(discovery=discovery, sample=sample)
         return Description(
             name=name,
             mechanism=Blocks(Level(1, hour), days) if hour else Blocks(days),
-            ticks=Ticks(tick_seconds=DAY // length, zone=websites.zone),
+            ticks=Ticks(tick_seconds=DAY // length, zone=websites.zone or "UTC"),
             unit=unit,
             group=group,
             hidden=hidden,
@@ -114,21 +117,22 @@ at most 3 pages once a day."""
 class Websites:
     """The websites whose visits are counted: their domains, pages that are declared, other hosts
     that may report, proxies whose word about addresses is taken, where days begin, and which part
-    of all other pages can appear."""
+    of all other pages can appear. The last two are fixed once a website is there: None is what it
+    has, or UTC and all of them."""
 
     domains: Sequence[str] = ()
     pages: Sequence[str] = ()
     hosts: Sequence[str] = ()
     proxies: Sequence[Network] = ()
-    zone: str = "UTC"
-    sample: float = 1.0
+    zone: str | None = None
+    sample: float | None = None
 
     def __post_init__(self) -> None:
         for domain in self.domains:
             if not _DOMAIN.fullmatch(domain):
                 bound = "a domain in small letters, of at most 80 characters"
                 raise bad_parameter("website", domain, bound, "such as example.org")
-        if not 1e-9 <= self.sample <= 1.0:
+        if self.sample is not None and not 1e-9 <= self.sample <= 1.0:
             remedy = "it is the part of all undeclared pages that can appear"
             raise bad_parameter("page_sample", self.sample, "from 1e-9 to 1", remedy)
         for domain in self.domains:
@@ -166,11 +170,32 @@ class Websites:
         return chain[-1]
 
     def create(self, leader: Leader) -> None:
-        """Create the streams that are missing. Those that are there stay as they are."""
-        for domain in self.domains:
-            for described, keys in self.streams(domain):
-                if not leader.has(described.name):
-                    leader.create(described, keys)
+        """Create the streams that are missing, and declare the pages that are new. Refused if one
+        that is there has another zone or another sample."""
+        wanted = [each for domain in self.domains for each in self.streams(domain)]
+        for described, _ in wanted:
+            if (known := leader.description(described.name)) is not None:
+                self._require_same(known)
+        for described, keys in wanted:
+            name = described.name
+            if not leader.has(name):
+                leader.create(described, keys)
+            elif described.hidden is not None and leader.state(name) != "refused":
+                try:
+                    leader.declare(name, keys)
+                except Problem as problem:  # another process leads it
+                    log.error("pages of stream %s are not declared: %s", name, problem.detail)
+
+    def _require_same(self, known: Description) -> None:
+        """Refuse what a stream of a website is not."""
+        sample = self.sample if known.hidden is None else known.hidden.sample
+        for what, given, fixed in (
+            ("zone", self.zone, known.ticks.zone),
+            ("page_sample", self.sample, sample),
+        ):
+            if given not in (None, fixed):
+                bound = f"{fixed}, with which stream {known.name} began"
+                raise bad_parameter(what, given, bound, "leave it out: it cannot change")
 
     def streams(self, domain: str) -> Iterator[tuple[Description, list[str]]]:
         """The streams of a website, with their declared keys."""

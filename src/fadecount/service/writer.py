@@ -212,6 +212,12 @@ class Leader:
         """Whether there is such a stream."""
         return self._reader.has(name)
 
+    def description(self, name: str) -> Description | None:
+        """What a stream is; None if there is none, or if it is refused."""
+        if not self.has(name) or self._states.get(name) == "refused":
+            return None
+        return self._reader.status(name).description
+
     # What administrators do.
 
     def create(self, description: Description, keys: Sequence[str]) -> bool:
