@@ -4,8 +4,12 @@ from __future__ import annotations
 
 import asyncio
 import json
+import sqlite3
+import subprocess
+import sys
 import urllib.request
 from collections.abc import Iterator, Mapping
+from contextlib import closing
 from dataclasses import replace
 from pathlib import Path
 
@@ -108,7 +112,7 @@ def test_one_visitor_counts_one_share_of_a_day(site: Harness) -> None:
     assert counts(site) == {"visits": 1, "visitors": 1, "/": 1}
 
 
-def test_every_answer_is_the_same(site: Harness) -> None:
+def test_every_answer_is_the_same(site: Harness, caplog: pytest.LogCaptureFixture) -> None:
     ask = {"name": "pageview", "url": f"https://{SITE}/", "domain": SITE}
     replies = [
         visit(site),
@@ -119,6 +123,11 @@ def test_every_answer_is_the_same(site: Harness) -> None:
         visit(site, body={**ask, "name": "signup"}),
         visit(site, body=b"not JSON"),
         visit(site, body=b"\xff"),
+        visit(site, body=b'{"name": "pageview", "url": "\xff"}'),
+        visit(site, body=b'{"r": %b%b}' % (b"[" * 1500, b"]" * 1500)),
+        visit(site, body={**ask, "url": f"//{SITE}/"}),
+        visit(site, body={**ask, "url": f"ftp://{SITE}/"}),
+        visit(site, address="unknown"),
         visit(site, body={**ask, "url": "https://[broken/"}),
         visit(site, body={**ask, "domain": 7}),
         visit(site, origin="https://evil.example"),
@@ -131,6 +140,7 @@ def test_every_answer_is_the_same(site: Harness) -> None:
     }  # fmt: skip
     assert len(shown) == 1
     assert replies[0].status == 202 and replies[0].body == b"ok"
+    assert not caplog.records
     assert counts(site) == {"visits": 3, "visitors": 1, "/": 1}
 
 
@@ -147,6 +157,8 @@ def test_who_may_report(site: Harness) -> None:
         (ask, "null"),
         (ask, f"https://evil-{SITE}"),
         ({**ask, "u": "https://evil.example/"}, f"https://{SITE}"),
+        ({**ask, "u": f"//{SITE}/"}, f"https://{SITE}"),
+        (ask, f"//{SITE}"),
     ):
         visit(site, body=body, origin=origin)
     assert counts(site)["visits"] == 3
@@ -175,6 +187,10 @@ def test_addresses_come_from_trusted_proxies_only(site: Harness) -> None:
     """What a client writes into the header stands before what the proxy adds."""
     for number in range(5):
         visit(site, address=f"198.51.100.{number}, 192.0.2.7")
+    assert counts(site)["visitors"] == 1
+    for port in range(5):
+        visit(site, address=f"192.0.2.7:{port}")
+        visit(site, address=f"[2001:db8::{port}]:{port}, 127.0.0.1:{port}")
     assert counts(site)["visitors"] == 1
     untrusting = Websites(domains=(SITE,))
     assert untrusting.visitor_address("192.0.2.9", "198.51.100.1") == "192.0.2.9"
@@ -266,11 +282,52 @@ def test_websites_are_checked(wrong: str) -> None:
         networks(["example"])
 
 
+def test_what_a_website_began_with_is_not_changed_in_silence(site: Harness, tmp_path: Path) -> None:
+    """Its zone and its sample are fixed; pages may be added."""
+    site.__exit__()
+    state = ["--state", str(tmp_path / "state"), "--fence", str(tmp_path / "fence")]
+    words = ["--port", "0", "--website", f"new.example,{SITE}", *state]
+    serve = [sys.executable, "-m", "fadecount", "serve", *words]
+    for option, value, known in (("zone", "Europe/Vienna", "UTC"), ("page-sample", "0.5", "1.0")):
+        command = [*serve, f"--{option}", value]
+        ended = subprocess.run(command, capture_output=True, text=True, check=False, timeout=120)
+        assert ended.returncode == 1
+        said = ended.stderr.splitlines()[-1]
+        assert f"--{option} must be {known}, with which stream {SITE}_" in said
+    assert site._settings.websites is not None
+    more = replace(site._settings.websites, pages=("/more", "/about"), zone="UTC", sample=1.0)
+    site._settings = replace(site._settings, websites=more)
+    with site:
+        pages = stream_name(SITE, "pages")
+        known = site.request("GET", f"/v1/streams/{pages}").json()["keys"]
+        assert known == ["/", "/about", "/café", "/more"]
+        streams = site.request("GET", "/v1/streams").json()["streams"]
+        assert not any("new.example" in each["name"] for each in streams)
+
+
+def test_a_damaged_website_stops_no_other(
+    site: Harness, tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    site.__exit__()
+    pages = stream_name(SITE, "pages")
+    with closing(sqlite3.connect(tmp_path / "state" / "streams.db")) as database:
+        database.execute("UPDATE streams SET voids = '7' WHERE name = ?", (pages,))
+        database.commit()
+    assert site._settings.websites is not None
+    more = replace(site._settings.websites, pages=("/more",), zone="UTC")
+    site._settings = replace(site._settings, websites=more)
+    with site:
+        assert f"stream {pages} is refused: " in caplog.text
+        visit(site, body={"n": "pageview", "u": "http://localhost/more", "d": "localhost"})
+        assert counts(site, "localhost") == {"visits": 1, "visitors": 1, "/more": 1}
+
+
 def test_pages_without_a_website_are_refused(
     tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    assert main(["serve", "--pages", "/a", "--state", str(tmp_path / "state")]) == 1
-    assert "--website must be given with --pages" in capsys.readouterr().err
+    for option, value in (("pages", "/a"), ("zone", "UTC"), ("page-sample", "0.5")):
+        assert main(["serve", f"--{option}", value, "--state", str(tmp_path / "state")]) == 1
+        assert f"--website must be given with --{option}" in capsys.readouterr().err
     assert not (tmp_path / "state").exists()
 
 

@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 
-from fadecount.errors import StoreError
+from fadecount.errors import DatabaseError
 from fadecount.service import writer as writer_module
 from fadecount.service.http import Problem
 from fadecount.service.parsing import Event, SentEvents
@@ -136,7 +136,7 @@ def test_an_error_that_is_no_store_error_ends_the_service_with_a_sign(
         return opened[0]
 
     def lose(_: object) -> None:
-        raise StoreError("lost")
+        raise DatabaseError("lost")
 
     async def run() -> bool:
         writer = made(open_leader, reconnects=True)

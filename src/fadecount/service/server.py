@@ -98,7 +98,11 @@ class Service:
         """Open the store, or raise the error that prevents it; then listen."""
         self._loop = asyncio.get_running_loop()
         self.writer.start()
-        await self.writer.call(self._websites.create)
+        try:
+            await self.writer.call(self._websites.create)
+        except BaseException:
+            self._close()
+            raise
         await self.read_tokens()
         self._looking = asyncio.create_task(self._look())
         self._looking.add_done_callback(self._looked)

@@ -13,7 +13,7 @@ from typing import TypeVar
 import msgspec
 
 from fadecount.durations import parse_duration
-from fadecount.errors import ParameterError
+from fadecount.errors import ParameterError, StoreError
 from fadecount.mechanisms import (
     Discovery,
     Mechanism,
@@ -23,6 +23,7 @@ from fadecount.mechanisms import (
 )
 from fadecount.service.answers import Done
 from fadecount.service.http import (
+    NOT_IN_ORDER,
     Answer,
     Request,
     bad_request,
@@ -32,7 +33,6 @@ from fadecount.service.http import (
 )
 from fadecount.service.parsing import (
     LONGEST_ID,
-    ONLY_KEY,
     NewKeys,
     NewStream,
     checked_text,
@@ -42,6 +42,7 @@ from fadecount.service.parsing import (
 from fadecount.service.writer import Leader, Writer
 from fadecount.streams import Description, Group, Ticks
 from fadecount.streams.audit_log import AuditLogError, acting_as
+from fadecount.streams.description import ONLY_KEY
 from fadecount.streams.discovery import HiddenKeys
 
 LARGEST_ON_LOOP = 1 << 14
@@ -99,6 +100,8 @@ async def create_stream(writer: Writer, request: Request) -> Answer:
         new = parse(body, NewStream)
         if request.grant is not None:
             request.grant.require_stream(checked_text(new.name, "name"))
+            if new.group is not None:  # its promise belongs to all of its streams
+                request.grant.require_stream(None)
         declared = [ONLY_KEY] if new.discovery is None else []
         described, keys = _description(new), declared if new.keys is None else _keys(new.keys)
         if new.other is not None and new.other not in keys:
@@ -126,10 +129,11 @@ async def _administer(writer: Writer, request: Request, work: Callable[[Leader],
 
     try:
         result: Result = await writer.call(act)
-    except AuditLogError as error:
+    except (AuditLogError, StoreError) as error:
         log.error("an administrative act is refused: %s", error)
+        damaged = isinstance(error, StoreError)
         detail = "the audit log cannot be written; the operator's log says why"
-        raise unavailable(detail) from None
+        raise unavailable(NOT_IN_ORDER if damaged else detail) from None
     return result
 
 

@@ -24,6 +24,7 @@ from typing import Any
 
 from fadecount.errors import (
     ClockError,
+    DatabaseError,
     FadecountError,
     FenceError,
     FullError,
@@ -32,11 +33,12 @@ from fadecount.errors import (
     ParameterError,
     StoreError,
 )
-from fadecount.service.http import Problem, bad_request, not_found, unavailable
+from fadecount.service.http import NOT_IN_ORDER, Problem, bad_request, not_found, unavailable
 from fadecount.service.parsing import SentEvents
 from fadecount.service.settings import Clock, Limits
 from fadecount.service.tokens import Tokens
 from fadecount.streams import Description, Store, Stream
+from fadecount.streams.audit_log import AuditLogError
 from fadecount.streams.figures import CELLS, Closed
 from fadecount.streams.inputs import Acceptance, Events, Intake, accept_together
 from fadecount.streams.stream import close_together
@@ -68,8 +70,6 @@ LONGEST_WAIT = 0.5
 
 WAITING_BYTES = 16 << 10
 """What a request that waits takes in memory beside its events, about."""
-
-NOT_IN_ORDER = "the stream is not in order; the operator's log says why"
 
 Sent = tuple[SentEvents, str | None]
 """Events as they were sent, and the id of their batch."""
@@ -174,9 +174,11 @@ class Leader:
             self._add(self._store.open(name))
         except LockedError:
             return
-        except FenceError as error:
+        except DatabaseError:
+            raise
+        except Exception as error:  # whatever is wrong with this stream, the others go on
             self._states[name] = "refused"
-            log.error("stream %s is refused: %s", name, error)
+            log.error("stream %s is refused: %s", name, _told(error))
 
     def _add(self, stream: Stream) -> None:
         name = stream.description.name
@@ -209,6 +211,12 @@ class Leader:
     def has(self, name: str) -> bool:
         """Whether there is such a stream."""
         return self._reader.has(name)
+
+    def description(self, name: str) -> Description | None:
+        """What a stream is; None if there is none, or if it is refused."""
+        if not self.has(name) or self._states.get(name) == "refused":
+            return None
+        return self._reader.status(name).description
 
     # What administrators do.
 
@@ -362,8 +370,7 @@ class Leader:
         """Close no more ticks of a stream. The log says why, with the text of an error only where
         it can hold no values."""
         if error is not None:
-            what = str(error) if isinstance(error, FullError) else type(error).__name__
-            log.error("stream %s cannot go on (%s): it is left alone", name, what)
+            log.error("stream %s cannot go on (%s): it is left alone", name, _told(error))
         self._states[name] = state
         for known in (self._intakes, self._ahead):
             known.pop(name, None)
@@ -441,11 +448,16 @@ class Leader:
         stream = self._intakes.get(name)
         if isinstance(stream, Stream) and stream.drop_old_rows():
             return True
-        leads = isinstance(stream, Stream) or self._states.get(name) == "ended"
-        if leads and self._store.upkeep(name):
+        if not (isinstance(stream, Stream) or self._states.get(name) == "ended"):
+            return False
+        try:
+            more = self._store.upkeep(name)
+        except AuditLogError as error:  # it is tried again with the next look
+            log.error("stream %s keeps its old figures: %s", name, error)
+            return False
+        if more:
             self.changed.add(name)
-            return True
-        return False
+        return more
 
     def close(self) -> None:
         """Close the store."""
@@ -461,6 +473,11 @@ def _reading(stream: Stream, now: float) -> ClockReading:
     return read_clock(stream.description.ticks, stream.open_tick, now)
 
 
+def _told(error: Exception) -> str:
+    """What the log says of an error: its text where that can hold no values."""
+    return str(error) if isinstance(error, FullError | StoreError) else type(error).__name__
+
+
 def _led_elsewhere() -> Problem:
     return unavailable("another process leads this stream; send it there, or again later")
 
@@ -470,9 +487,9 @@ def _closed(group: Sequence[tuple[Stream, int]]) -> Sequence[Closed | FadecountE
     on."""
     try:
         return close_together(group) if group else []
+    except DatabaseError:
+        raise
     except FadecountError as error:
-        if isinstance(error, StoreError) and not isinstance(error, FenceError):
-            raise
         if len(group) == 1:
             return [error]
     return [outcome for each in group for outcome in _closed([each])]  # none was closed so far
@@ -699,7 +716,7 @@ class Writer:
         self._busy_since = None
         leader, self.leader = self.leader, None
         if leader or not isinstance(error, StoreError):  # else it is still away
-            log.error("the store failed: %s", type(error).__name__)
+            log.error("the service cannot write: %s", _told(error))
             self.failures += 1
         if leader:
             leader.close()
@@ -715,7 +732,7 @@ class Writer:
 def _outcome(work: Callable[[Leader], Any], leader: Leader) -> Any:
     try:
         return work(leader)
-    except StoreError:
+    except DatabaseError:
         raise
     except FadecountError as error:
         return error

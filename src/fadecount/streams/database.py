@@ -13,7 +13,7 @@ from contextlib import ExitStack, contextmanager, suppress
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, ClassVar
 
-from fadecount.errors import StoreError, bad_parameter
+from fadecount.errors import DatabaseError, StoreError, bad_parameter
 
 if TYPE_CHECKING:
     from fadecount.noise import NoiseSource
@@ -122,7 +122,7 @@ class Context:
 
 def store_failed(reason: str) -> StoreError:
     """The error for a database that failed, in one line and without values."""
-    return StoreError(
+    return DatabaseError(
         f"store failed: {reason}; nothing unconfirmed was released; remove the cause and start"
         " again"
     )

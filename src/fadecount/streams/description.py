@@ -240,7 +240,9 @@ class Description:
         try:
             return cls(name=name, **_described(text))
         except (ValueError, KeyError, TypeError, ParameterError) as error:
-            raise StoreError("description of a stream is damaged; take an intact copy") from error
+            raise StoreError(
+                f"description of stream {name!r} is damaged; take an intact copy"
+            ) from error
 
 
 @lru_cache(maxsize=1024)

@@ -31,7 +31,7 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple, cast
 
-from fadecount.errors import FenceError, StoreError, bad_parameter
+from fadecount.errors import DatabaseError, FenceError, StoreError, bad_parameter
 from fadecount.noise import unpredictable
 from fadecount.streams.audit_log import Act
 from fadecount.streams.database import Checkpoints, Context, Database, placeholders
@@ -139,7 +139,8 @@ class Fence(ABC):
             yield self._database
 
     def _failed(self, reason: str) -> StoreError:
-        return StoreError(f"fence at {self.where} cannot be used: {reason}; choose another fence")
+        detail = f"cannot be used: {reason}; choose another fence"
+        return DatabaseError(f"fence at {self.where} {detail}")
 
     def read(self, uid: str) -> Mark | None:
         """Return the mark of a stream, or None."""

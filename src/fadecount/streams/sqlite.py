@@ -87,6 +87,8 @@ class SQLiteConnection(Database):
             return "the file is damaged"
         if isinstance(error, OSError):
             return f"{error.strerror}{f' ({error.filename})' if error.filename else ''}"
+        if getattr(error, "sqlite_errorcode", None) == sqlite3.SQLITE_FULL:
+            return "no space left on the disk"
         return (str(error).strip() or "unknown reason").splitlines()[0]
 
 

@@ -9,7 +9,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any
 
-from fadecount.errors import StoreError
+from fadecount.errors import DatabaseError, StoreError
 from fadecount.streams.calendar import BlockCalendar, Midnights, calendar_of
 from fadecount.streams.database import Database, placeholders
 from fadecount.streams.description import Description
@@ -110,28 +110,39 @@ _COLUMNS = (
 
 def read_status(database: Database, name: str) -> Status:
     """The row of one stream, or a :class:`StoreError` that names the existing streams."""
-    statuses = _statuses(database, "name = ?", (name,))
-    if not statuses:
+    found = database.query(f"SELECT {_COLUMNS} FROM streams WHERE name = ?", (name,))  # noqa: S608
+    if not found:
         rows = database.query("SELECT name FROM streams ORDER BY name LIMIT ?", (_NAMES_SHOWN + 1,))
         names = ", ".join(known for (known,) in rows[:_NAMES_SHOWN]) or "none"
         more = ", ..." if len(rows) > _NAMES_SHOWN else ""
         raise StoreError(f"stream must exist, got {name!r}; streams of this store: {names}{more}")
-    return statuses[0]
+    return _read(database, found[0], {})
 
 
 def read_statuses(database: Database, *, after: str, limit: int) -> list[Status]:
-    """The rows of the streams after a name, in alphabetical order."""
-    return _statuses(database, "name > ? ORDER BY name LIMIT ?", (after, limit))
-
-
-def _statuses(database: Database, condition: str, values: Sequence[Any]) -> list[Status]:
-    sql = f"SELECT {_COLUMNS} FROM streams WHERE {condition}"  # noqa: S608 - constants
+    """The rows of the streams after a name, in alphabetical order, without those that are
+    damaged."""
+    sql = f"SELECT {_COLUMNS} FROM streams WHERE name > ? ORDER BY name LIMIT ?"  # noqa: S608
+    statuses: list[Status] = []
     groups: dict[str, GroupLoss | None] = {}
+    while rows := database.query(sql, (after, limit - len(statuses))):
+        after = rows[-1][1]
+        for row in rows:
+            try:
+                statuses.append(_read(database, row, groups))
+            except DatabaseError:
+                raise
+            except StoreError:
+                continue
+    return statuses
+
+
+def _read(database: Database, row: tuple[Any, ...], groups: dict[str, GroupLoss | None]) -> Status:
     try:
-        return [_in_group(database, _status(*row), groups) for row in database.query(sql, values)]
-    except (ValueError, TypeError) as error:
+        return _in_group(database, _status(*row), groups)
+    except (ValueError, TypeError, KeyError) as error:
         raise StoreError(
-            "status of a stream is damaged; take an intact copy of the store"
+            f"status of stream {row[1]!r} is damaged; take an intact copy of the store"
         ) from error
 
 
