@@ -62,6 +62,7 @@ def private(session: Any, root: Path, place: Path, hours: int) -> None:
         start="2026-01-01",
         secret_file=str(root / "secret"),
         state=str(place / "state"),
+        fence=str(place / "fence"),
     )
     until = datetime.fromtimestamp(START + hours * HOUR, UTC)
     rows = figures(session.read.parquet(str(root / "in")), stream, until=until)

@@ -1533,10 +1533,17 @@ MUTANTS = (
         ("tests/spark/test_table.py",),
     ),
     Mutant(
-        "a copied state on Spark goes on",
+        "an older state on Spark goes on",
         "spark/ledger.py",
-        'if last.mark != self._directory.mark(f"mark-{last.name}"):',
-        "if False:",
+        "if mark is None or mark.commit_id not in (last.name, last.previous):",
+        "if mark is None:",
+        ("tests/spark/test_table.py",),
+    ),
+    Mutant(
+        "a state on Spark without a mark goes on",
+        "spark/ledger.py",
+        "if mark is None or mark.commit_id not in (last.name, last.previous):",
+        "if mark is not None and mark.commit_id not in (last.name, last.previous):",
         ("tests/spark/test_table.py",),
     ),
     Mutant(

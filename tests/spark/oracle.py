@@ -36,11 +36,12 @@ def stream(session: Any, state: Path, mechanism: Any, **changes: Any) -> Any:
     options or to the stream."""
     from fadecount.spark import Stream
 
-    secret = str(session.fadecount_test_root / "secret")
+    secret, fence = str(session.fadecount_test_root / "secret"), str(state.parent / "fence")
     own: dict[str, Any] = {"start": "2026-01-01", "secret_file": secret, "state": str(state)}
+    own["fence"] = fence
     own |= {
         name: changes.pop(name)
-        for name in ("start", "secret_file", "name", "discovery")
+        for name in ("start", "secret_file", "name", "discovery", "fence")
         if name in changes
     }
     options: dict[str, Any] = {"tick": "1h", "time": "at", "key": "page"} | changes
