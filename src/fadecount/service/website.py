@@ -27,7 +27,7 @@ from fadecount.service.http import (
 )
 from fadecount.service.parsing import ONLY_KEY, Event, SentEvents, Visit
 from fadecount.service.writer import Leader, Writer
-from fadecount.sources.visits import page_of, visitor_of
+from fadecount.sources.visits import PER_ADDRESS, page_of, visitor_of
 from fadecount.streams import Description, Group, Ticks
 from fadecount.streams.discovery import HiddenKeys
 from fadecount.streams.ticks import DAY
@@ -89,7 +89,9 @@ class Counting:
         if self.discovers:
             stages = ((0, day), (LATER_DAYS * length, later))
             discovery = Discovery("1d", stages, DELTA, unit.keys)
-            hidden = HiddenKeys(discovery=discovery, sample=websites.sample)
+            hidden = HiddenKeys(
+                discovery=discovery, sample=websites.sample, per_address=PER_ADDRESS
+            )
         return Description(
             name=name,
             mechanism=Blocks(Level(1, hour), days) if hour else Blocks(days),
