@@ -265,13 +265,14 @@ def test_one_address_makes_no_page_appear(site: Harness, tmp_path: Path) -> None
 
 
 def test_what_one_address_can_do() -> None:
-    """A page of its choice appears on one day in a hundred thousand. If it sends as many pages as
-    it can, one of them does on one day in a thousand."""
+    """The figures of docs/website.md: a page of its choice, some page of as many as count, and how
+    many addresses it takes."""
     described = [each for each, _ in Websites(domains=(SITE,)).streams(SITE)]
     (hidden,) = [each.hidden for each in described if each.hidden]
     chance = hidden.discovery.chance(PER_ADDRESS, 1)
-    assert chance < 1e-5
-    assert AGENTS * hidden.discovery.keys / PER_ADDRESS * chance < 1e-3
+    assert chance < 1 / 400_000
+    assert AGENTS * hidden.discovery.keys / PER_ADDRESS * chance < 1 / 2000
+    assert [-(-hidden.discovery.least(0.5, stage) // PER_ADDRESS) for stage in (0, 1)] == [9, 5]
     assert hidden.discovery.chance(60, 0) > 0.99, "without a bound, sixty browsers would do"
 
 
