@@ -239,11 +239,11 @@ ADDRESS_BYTES = 16
 """So many bytes of a person's digest are that of the address."""
 
 
-def address_of(person: str) -> str:
+def address_part(person: str) -> str:
     """The address of a person: the name up to the first space. A visitor of a website is named by
     an address and a number.
 
-    >>> address_of("192.0.2.1 17"), address_of("ann")
+    >>> address_part("192.0.2.1 17"), address_part("ann")
     ('192.0.2.1', 'ann')
     """
     return person.partition(" ")[0]
@@ -251,7 +251,7 @@ def address_of(person: str) -> str:
 
 def address_digest(person: str, key: bytes) -> bytes:
     """The part of :func:`person_digest` that persons of one address share."""
-    return _digest(address_of(person), key, b"address")
+    return _digest(address_part(person), key, b"address")
 
 
 def person_digest(person: str, key: bytes) -> bytes:

@@ -22,7 +22,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple, TypeAlias
 import numpy as np
 import numpy.typing as npt
 
-from fadecount.mechanisms.unit import Key, Noted, address_digest, address_of, person_digest
+from fadecount.mechanisms.unit import Key, Noted, address_digest, address_part, person_digest
 from fadecount.noise import unpredictable
 from fadecount.sources.report import SourceReport
 from fadecount.sources.rows import Event, Reason, Rules
@@ -245,7 +245,7 @@ class Tally:
             assert rows.persons is not None
             known = self._addresses
             numbers = [
-                known.setdefault(address_of(each), len(known)) for each in as_list(rows.persons)
+                known.setdefault(address_part(each), len(known)) for each in as_list(rows.persons)
             ]
             places = places + (np.array(numbers, dtype=np.int64) << _KEY_BITS)
         for block in np.unique(blocks).tolist():

@@ -33,7 +33,7 @@ class HiddenKeys:
     key too, and the losses of both add up. Of all keys, only the part ``sample`` can appear, chosen
     at random for each day before it begins: it bounds the store if somebody sends ever new keys.
 
-    Of the persons of one address (:func:`address_of`) who bring a hidden key in a day, at most
+    Of the persons of one address (:func:`address_part`) who bring a hidden key in a day, at most
     ``per_address`` count (None: all): nobody can make a key appear by inventing persons at one
     address. The count of a key is the sum, over addresses, of the smaller of both numbers. So a
     person still moves it by at most 1, and no count of another key: the loss is the same.
