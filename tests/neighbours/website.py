@@ -27,8 +27,8 @@ from tests.streams.hidden_keys import ScriptedNoise
 BEGIN = 1_772_323_200
 HOURS = (0, 13, 23, 24, 30)
 """When visits arrive: on two days."""
-PAGES = ("/", "/about", "/shop/", "/new", "/new/2", "/%FF", "/x" * 90)
-AGENTS = ("Firefox/1", "Firefox/2", "Safari/7", "Googlebot/2.1")
+PAGES: tuple[str, ...] = ("/", "/about", "/shop/", "/new", "/new/2", "/%FF", "/x" * 90)
+AGENTS: tuple[str, ...] = ("Firefox/1", "Firefox/2", "Safari/7", "Googlebot/2.1")
 CROWD = (AGENTS[0], *(f"Opera/{number}" for number in range(9)))
 DECLARED = ("/", "/about", "/shop", "all")
 LARGE = 10**6
