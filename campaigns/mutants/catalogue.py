@@ -395,6 +395,34 @@ MUTANTS = (
     ),
     # What enters a stream: amounts held to the unit, large counts capped without expanding them.
     Mutant(
+        "one address counts as the visitors it names",
+        "streams/discovery.py",
+        "more if most is None else min(before + more, most) - min(before, most)",
+        "more",
+        ("tests/streams/test_hidden_keys.py",),
+    ),
+    Mutant(
+        "an address begins anew with each batch",
+        "streams/inputs.py",
+        "before = noted[name] - more[each]",
+        "before = 0",
+        ("tests/streams/test_hidden_keys.py",),
+    ),
+    Mutant(
+        "an address uses up its share under other keys",
+        "streams/inputs.py",
+        "names = {self._pair(*each): each for each in more}",
+        'names = {self._pair(each[0], ""): each for each in more}',
+        ("tests/streams/test_hidden_keys.py",),
+    ),
+    Mutant(
+        "an address begins anew with each run on a log",
+        "sources/tally.py",
+        "noted[address_digest(address, caps.key), key] = more",
+        "pass",
+        ("tests/test_discovery_runs.py",),
+    ),
+    Mutant(
         "an amount above the unit's counted",
         "streams/inputs.py",
         "(key, times, min(amount, unit.amount), whose)",

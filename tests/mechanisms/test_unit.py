@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 import fadecount as fc
 from fadecount.errors import ParameterError
 from fadecount.mechanisms import ONE_EVENT, Unit
-from fadecount.mechanisms.unit import Key, person_digest
+from fadecount.mechanisms.unit import ADDRESS_BYTES, Key, address_digest, person_digest
 
 PERSON = Unit(of="person", amount=2, events=3)
 DAY = Unit(of="person", events=4, per="1d")
@@ -158,3 +158,13 @@ def test_a_digest_stands_for_one_person_under_one_key() -> None:
         person_digest(person, key) for person in ("a", "b", "\ud800") for key in (b"k", b"l")
     }
     assert len(digests) == 6
+
+
+def test_a_digest_begins_with_that_of_the_address() -> None:
+    key, names = b"k" * 32, ("192.0.2.1 7", "192.0.2.1 8", "192.0.2.1", "192.0.2.10 7", " x", "")
+    digests = [person_digest(each, key) for each in names]
+    assert [len(set(digests)), {*map(len, digests)}] == [len(names), {2 * ADDRESS_BYTES}]
+    addresses = [each[:ADDRESS_BYTES] for each in digests]
+    assert addresses == [address_digest(each, key) for each in names]
+    assert len({*addresses[:3]}) == 1 and len({*addresses}) == 3
+    assert address_digest("ann", key) != person_digest("ann", key)[ADDRESS_BYTES:]

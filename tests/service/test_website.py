@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import io
 import json
 import sqlite3
 import subprocess
@@ -17,7 +18,11 @@ import pytest
 
 import fadecount.service.website as website
 from fadecount.cli.main import main
+from fadecount.mechanisms import Blocks, Discovery, Level
+from fadecount.runs import run
 from fadecount.service.website import STREAMS, Websites, networks, stream_name
+from fadecount.sources import SourceOptions
+from fadecount.sources.visits import AGENTS, PER_ADDRESS, visitor_of
 from tests.service.harness import Harness, Reply
 from tests.service.process import ServeProcess
 
@@ -232,6 +237,59 @@ def test_pages_appear_by_themselves(site: Harness) -> None:
     assert about["delta"].startswith("except with a chance of 1e-06 a day")
     loss = site.request("GET", f"/v1/streams/{pages}/privacy?age=1d").json()["losses"][0]
     assert about["delta"] in loss["meaning"]
+
+
+def test_one_address_makes_no_page_appear(site: Harness, tmp_path: Path) -> None:
+    """However many browsers it names: four of them count under a page that nobody declared, through
+    the tag and through an access log. Of other pages, visitors count as before."""
+    agents = [f"Firefox/{number}" for number in range(60)]
+    sent = [("/line", "192.0.2.1", agent) for agent in agents]
+    sent += [("/line", f"2001:db8::{at}", agents[at]) for at in range(7)]
+    sent += [("/line", "192.0.2.2", AGENT), ("/new", "192.0.2.1", AGENT)]
+    sent += [("/new", f"192.0.2.{at}", AGENT) for at in (3, 4)]
+    sent += [("/about", "192.0.2.1", agent) for agent in agents[:9]]
+    for path, address, agent in sent:
+        visit(site, path, address=address, agent=agent)
+    groups = {visitor_of("192.0.2.1", agent) for agent in agents[:9]}
+    assert counts(site)["/about"] == len(groups) > PER_ADDRESS, "a declared page counts all of them"
+    site.close_tick(24, name=stream_name(SITE, "visits"))
+    pages = stream_name(SITE, "pages")
+    site.wait_closed(pages)
+    shown = site.request("GET", f"/v1/streams/{pages}/top").json()["keys"]
+    appeared = {row["key"]: row["value"] for row in shown if row["days"] is not None}
+    assert appeared == {"/line": PER_ADDRESS + PER_ADDRESS + 1, "/new": 3}
+    about = site.request("GET", f"/v1/streams/{pages}").json()
+    assert about["hidden"]["per_address"] == PER_ADDRESS
+    assert about["interval"].endswith("at most 4 persons of one address count")
+
+    lines = [
+        f'{address} - - [01/Mar/2026:10:00:00 +0000] "GET {path} HTTP/1.1" 200 7 "-" "{agent}"\n'
+        for path, address, agent in sent
+    ]
+    options = SourceOptions(
+        tick="1h", format="log", time="time", key="page", keys=("/", "/about"), discover=True,
+        person="visitor", keys_per_person=3, person_per="1d",
+    )  # fmt: skip
+    log = io.BytesIO("".join(lines).encode())
+    mechanism = Blocks(Level(1, EXACT), Level(24, EXACT))
+    discovery = Discovery("1d", ((0, EXACT),), 1e-6, 3)
+    days = {"start": "2026-03-01", "until": "2026-03-02"}
+    under_way = run(log, options, mechanism=mechanism, discovery=discovery, **days)  # type: ignore[arg-type]
+    list(under_way)
+    table = under_way.published.discovered()
+    assert dict(zip(table["key"], table["value"].tolist(), strict=True)) == appeared
+
+
+def test_what_one_address_can_do() -> None:
+    """The figures of docs/website.md: a page of its choice, some page of as many as count, and how
+    many addresses it takes."""
+    described = [each for each, _ in Websites(domains=(SITE,)).streams(SITE)]
+    (hidden,) = [each.hidden for each in described if each.hidden]
+    chance = hidden.discovery.chance(PER_ADDRESS, 1)
+    assert chance < 1 / 400_000
+    assert AGENTS * hidden.discovery.keys / PER_ADDRESS * chance < 1 / 2000
+    assert [-(-hidden.discovery.least(0.5, stage) // PER_ADDRESS) for stage in (0, 1)] == [9, 5]
+    assert hidden.discovery.chance(60, 0) > 0.99, "without a bound, sixty browsers would do"
 
 
 def test_browsers_may_send_and_load(site: Harness) -> None:

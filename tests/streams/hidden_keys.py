@@ -48,13 +48,14 @@ def describe(
     discovery: fc.Discovery = DISCOVERY,
     other: str | None = None,
     sample: float = 1.0,
+    per_address: int | None = None,
 ) -> Description:
     return Description(
         name="pages",
         mechanism=DAYS,
         ticks=HOURS,
         unit=Unit(of="person", per="1d", keys=keys, events=events),
-        hidden=HiddenKeys(discovery=discovery, other=other, sample=sample),
+        hidden=HiddenKeys(discovery=discovery, other=other, sample=sample, per_address=per_address),
     )
 
 

@@ -3,6 +3,7 @@ then, and what is destroyed."""
 
 from __future__ import annotations
 
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import replace
 from pathlib import Path
 
@@ -31,7 +32,7 @@ from fadecount.streams.discovery import DISCOVERED, HiddenKeys
 from fadecount.streams.embargo import SMALLEST_CLASS, drawn
 from fadecount.streams.export import about_stream, csv_text, published_tables, table_rows
 from fadecount.streams.figures import packed, unpacked
-from tests.streams.backends import Backend, SQLiteBackend
+from tests.streams.backends import Backend, PostgresBackend, SQLiteBackend
 from tests.streams.hidden_keys import (
     DAYS,
     DISCOVERY,
@@ -248,6 +249,86 @@ class TestPersons:
         assert published(backend) == [(0, "a", 0, 25)]
 
 
+class TestAddresses:
+    """At most two persons of an address count under a hidden key: ``x 1`` is one of those at
+    ``x``."""
+
+    def test_persons_of_an_address_who_count_under_a_key(self, backend: Backend) -> None:
+        """In any number of batches, over keys, intakes, restarts and days. A third one moves
+        nothing, and neither do others of that address under other keys."""
+        described = describe(
+            keys=2, discovery=replace(DISCOVERY, keys=2), other="other", per_address=2
+        )
+        noise = ScriptedNoise([40], [0])
+        with backend.open(noise=noise) as store:  # type: ignore[arg-type]
+            stream = create(store, described, ["home", "other"])
+            bring(stream, "line", [f"x {at}" for at in range(5)])
+            bring(stream, "home", [f"x {at}" for at in range(5)])
+            for key, who in (("line", "x"), ("line", "y"), ("new", "x 7"), ("new", "x")):
+                store.intake("pages").add({key: 1}, person=who)
+            stream.close_through(FIRST + 3)
+        with backend.open(noise=noise) as store:  # type: ignore[arg-type]
+            stream = store.open("pages")
+            for who in ("x 8", "y 1", "y 2", "xy 1", "x 1"):
+                stream.add({"line": 1}, person=who)
+            stream.close_through(FIRST + 23)
+            bring(stream, "line", [f"x {at}" for at in range(3)])
+            days = store.reader().stream("pages").figures("1d").values[0]
+            stream.close_through(FIRST + 47)
+        assert published(backend) == [
+            (0, "line", 0, 45), (0, "new", 0, 42), (1, "line", 0, 42),
+        ]  # fmt: skip
+        assert days.tolist() == [5, 5 + 2 + 2 + 4], "declared keys count all of them, other too"
+        assert not backend.query("SELECT * FROM persons"), "it is gone with the day"
+
+    def test_what_is_written_does_not_tell_whether_a_person_counts(self, backend: Backend) -> None:
+        """The first ones of an address, and those after."""
+        with backend.open() as store:
+            stream = create(store, describe(per_address=2))
+            rows = []
+            for at in range(5):
+                stream.add({"line": 1}, person=f"x {at}")
+                ((persons, names),) = backend.query(
+                    "SELECT COUNT(*), SUM(LENGTH(person)) FROM persons"
+                )
+                rows.append((persons, names, backend.query("SELECT LENGTH(body) FROM hidden")))
+        assert [persons for persons, _, _ in rows] == [2, 3, 4, 5, 6]
+        assert {names / persons for persons, names, _ in rows} == {8 + 16}
+        assert rows[-1][2] == [rows[0][2][0]] * 5
+
+    def test_two_processes_at_once(self, postgres_url: str, tmp_path: Path) -> None:
+        """Each sends visitors of the same addresses in its own order: none waits for ever, and no
+        more count than may."""
+        backend = PostgresBackend(tmp_path, postgres_url, "addresses")
+        with backend.open(noise=ScriptedNoise([40], [0])) as store:  # type: ignore[arg-type]
+            stream = create(store, describe(per_address=7))
+
+            def send(name: str, order: int) -> None:
+                with backend.open() as other:
+                    intake = other.intake("pages")
+                    for start in range(0, 20, 4):
+                        persons = [
+                            Batch(counts={f"{key}": 1}, person=f"{address} {name}{key}{at}")
+                            for key in (1, 2)
+                            for address in "xy"
+                            for at in range(start, start + 4)
+                        ]
+                        intake.add_many(persons[::order])
+
+            with ThreadPoolExecutor() as threads:
+                list(threads.map(send, "ab", (1, -1)))
+            stream.close_through(FIRST + 23)
+        assert published(backend) == [(0, "1", 0, 54), (0, "2", 0, 54)]
+
+    def test_it_is_shown(self) -> None:
+        """In the description, with what intervals do not cover."""
+        told = about_stream(describe(per_address=3))
+        assert told["hidden"]["per_address"] == 3
+        assert told["interval"].endswith("by itself, at most 3 persons of one address count")
+        assert "per_address" not in about_stream(describe())["hidden"]
+        assert "address" not in about_stream(describe())["interval"]
+
+
 class TestDeclaring:
     def test_what_was_hidden_that_day_is_destroyed(self, backend: Backend) -> None:
         with backend.open(noise=ScriptedNoise([40], [0])) as store:  # type: ignore[arg-type]
@@ -393,7 +474,7 @@ class TestRefusals:
                 describe(),
                 mechanism=fc.Gaussian(sigma=16.0, half_lives=(32, 1), weights=(0.01, 0.25, 0.74)),
             )
-        for wrong in ({"sample": 0.0}, {"sample": 1.5}, {"discovery": DAYS}):
+        for wrong in ({"sample": 0.0}, {"sample": 1.5}, {"discovery": DAYS}, {"per_address": 0}):
             with pytest.raises(ParameterError, match=next(iter(wrong))):
                 HiddenKeys(**{"discovery": DISCOVERY, **wrong})  # type: ignore[arg-type]
         months = HiddenKeys(discovery=fc.Discovery("1mo", ((0, 1.0),), 1e-6))
@@ -412,7 +493,7 @@ class TestRefusals:
             assert store.open_or_create("pages", **asked).keys == ()  # type: ignore[arg-type]
 
     def test_descriptions_are_read_back(self) -> None:
-        for each in (describe(), describe(other="x", sample=0.25)):
+        for each in (describe(), describe(other="x", sample=0.25), describe(per_address=4)):
             assert Description.from_json("pages", each.to_json()) == each
 
 

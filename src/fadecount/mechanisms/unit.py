@@ -18,7 +18,7 @@ LARGEST_EVENTS = 1_000_000
 Key = int | str
 """The position of a declared key, or the text of a hidden one."""
 Noted = bytes | tuple[bytes, Key]
-"""The digest of a person, or that of a person and a key."""
+"""The digest of a person, or that of a person and a key, or that of an address and a key."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -235,9 +235,32 @@ class Unit:
 ONE_EVENT = Unit()
 
 
+ADDRESS_BYTES = 16
+"""So many bytes of a person's digest are that of the address."""
+
+
+def address_part(person: str) -> str:
+    """The address of a person: the name up to the first space. A visitor of a website is named by
+    an address and a number.
+
+    >>> address_part("192.0.2.1 17"), address_part("ann")
+    ('192.0.2.1', 'ann')
+    """
+    return person.partition(" ")[0]
+
+
+def address_digest(person: str, key: bytes) -> bytes:
+    """The part of :func:`person_digest` that persons of one address share."""
+    return _digest(address_part(person), key, b"address")
+
+
 def person_digest(person: str, key: bytes) -> bytes:
     """A digest of fixed size that stands for a person while a tick is open; the text itself is not
-    kept. It is keyed, so nobody outside can find two people with the same digest."""
-    return hashlib.blake2b(
-        person.encode("utf-8", "surrogatepass"), digest_size=16, key=key
-    ).digest()
+    kept. It is keyed, so nobody outside can find two people with the same digest. It begins with
+    that of the address."""
+    return address_digest(person, key) + _digest(person, key)
+
+
+def _digest(text: str, key: bytes, kind: bytes = b"") -> bytes:
+    name = text.encode("utf-8", "surrogatepass")
+    return hashlib.blake2b(name, digest_size=ADDRESS_BYTES, key=key, person=kind).digest()

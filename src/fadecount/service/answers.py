@@ -233,7 +233,7 @@ def stream_info(
         distinct_per=description.unit.distinct_per,
         unit=description.unit,
         unit_text=description.unit.text,
-        interval=f"95 %, {description.unit.covers}",
+        interval=f"95 %, {description.covers}",
         group=None if status.group is None else status.group.about,
         hidden=None if hidden is None else hidden.about(loss.histories),
         histories=loss.histories,

@@ -217,8 +217,8 @@ def get_package(request: ReadRequest) -> Tagged:
         "profile": "data-package",
         "name": description.name.lower(),
         "title": f"Counts of {description.name} with differential privacy",
-        "description": f"The true value lies from low to high 95 % of the time ({unit.covers})."
-        f" The promise is made for {unit.text}.",
+        "description": "The true value lies from low to high 95 % of the time"
+        f" ({description.covers}). The promise is made for {unit.text}.",
         "resources": [figures, {"name": "promise", "path": "promise.json", "format": "json"}],
     }
     return tagged_json(package)

@@ -28,7 +28,7 @@ from fadecount.service.http import (
 )
 from fadecount.service.parsing import Event, SentEvents, Visit
 from fadecount.service.writer import Leader, Writer
-from fadecount.sources.visits import address_of, page_of, visitor_of
+from fadecount.sources.visits import PER_ADDRESS, address_of, page_of, visitor_of
 from fadecount.streams import Description, Group, Ticks
 from fadecount.streams.description import ONLY_KEY
 from fadecount.streams.discovery import HiddenKeys
@@ -93,7 +93,7 @@ class Counting:
             stages = ((0, day), (LATER_DAYS * length, later))
             discovery = Discovery("1d", stages, DELTA, unit.keys)
             sample = 1.0 if websites.sample is None else websites.sample
-            hidden = HiddenKeys(discovery=discovery, sample=sample)
+            hidden = HiddenKeys(discovery=discovery, sample=sample, per_address=PER_ADDRESS)
         return Description(
             name=name,
             mechanism=Blocks(Level(1, hour), days) if hour else Blocks(days),

@@ -23,6 +23,10 @@ BOTS = re.compile(
 )
 """What the user agents of programs hold."""
 
+PER_ADDRESS = 4
+"""Visitors of one address who count under a page that appears by itself: a household counts whole.
+An address that invents visitors makes a page appear on one day in thousands."""
+
 AGENTS = 256
 """Visitors that one address can stand for: a user agent is one of so many."""
 

@@ -105,6 +105,11 @@ class Description:
                 )
 
     @property
+    def covers(self) -> str:
+        """What an interval of figures does not cover, in words."""
+        return self.unit.covers + ("" if self.hidden is None else self.hidden.covers)
+
+    @property
     def _slot_seconds(self) -> int:
         """The shortest slot in which the events of a unit share its caps; 0 if that is a tick."""
         length = self.unit.length

@@ -189,7 +189,7 @@ def about_stream(
         "unit": unit.text,
         "tick_seconds": ticks.tick_seconds,
         "zone": ticks.zone,
-        "interval": f"95 %, {unit.covers}",
+        "interval": f"95 %, {description.covers}",
         "ages": f"from the start of the {unit.slot}" if unit.per != "tick" else "from the event",
         "curve": [
             {
