@@ -1420,4 +1420,12 @@ MUTANTS = (
         "rank <= if(declared, {unit.events} + 1, 1)",
         ("tests/spark/test_table.py",),
     ),
+    # Plans.
+    Mutant(
+        "events count twice under a plan for once",
+        "mechanisms/plan_file.py",
+        "if other is not None and share == 1.0:",
+        "if other is not None and share > 1.0:",
+        ("tests/mechanisms/test_plan_file.py", "tests/service/test_hidden_keys.py"),
+    ),
 )

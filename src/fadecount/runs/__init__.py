@@ -83,7 +83,8 @@ def run(
     their promise.
 
     ``discovery`` says how undeclared keys of a new stream appear (``options.discover``). Such an
-    event counts as hidden alone or, with ``options.other``, under that key too: then losses add up.
+    event counts as hidden alone or, with ``options.other``, under that key too: then losses add up,
+    so plan with a share, such as ``discover={"1d": 0.5}``.
 
     ``gate`` is what a history must meet before anything of it is released (by default: half of its
     rows can be read, and no whole day is missing behind what the stream has published).
