@@ -251,6 +251,8 @@ def test_open_serves_the_page_alone_and_opens_the_browser(tmp_path: Path) -> Non
         [sys.executable, "-m", "fadecount", "plan", "--open"],
         env={**os.environ, "BROWSER": str(browser)},
         stdout=subprocess.PIPE,
+        # a shell's background ignores interrupts, and so would this child
+        preexec_fn=lambda: signal.signal(signal.SIGINT, signal.SIG_DFL),
     )
     try:
         assert process.stdout is not None
