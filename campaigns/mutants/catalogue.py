@@ -1420,7 +1420,21 @@ MUTANTS = (
         "rank <= if(declared, {unit.events} + 1, 1)",
         ("tests/spark/test_table.py",),
     ),
-    # Plans.
+    # Plans, views and figures that say what they leave out.
+    Mutant(
+        "an interval for an end that is not public",
+        "mechanisms/views.py",
+        "return self.reached < int(self.views.ends[0])",
+        "return self.reached < 0",
+        ("tests/mechanisms/test_views.py",),
+    ),
+    Mutant(
+        "figures that are dropped in silence",
+        BLOCKS,
+        "dropped, self._dropped = self._dropped, 0",
+        "dropped, self._dropped = 0, 0",
+        BLOCK_COUNTERS,
+    ),
     Mutant(
         "events count twice under a plan for once",
         "mechanisms/plan_file.py",
