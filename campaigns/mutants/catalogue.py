@@ -588,8 +588,8 @@ MUTANTS = (
     Mutant(
         "true and false as Python writes them",
         "streams/export.py",
-        "str(value).lower() if isinstance(value, bool) else value",
-        "value",
+        "return str(value).lower()",
+        "return value",
         ("tests/service/test_figures.py",),
     ),
     Mutant(
