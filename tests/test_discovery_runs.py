@@ -329,6 +329,23 @@ class TestCommands:
             refusals.append(capsys.readouterr().err.replace(key, "…"))
         assert refusals[0] == refusals[1] and "that was shown then" in refusals[0]
 
+    def test_other_needs_its_part_of_the_plan(
+        self, folder: Path, capsys: pytest.CaptureFixture[str]
+    ) -> None:
+        """Hidden events count under ``other`` too: both losses together are what was planned."""
+        plan = ["plan", "--tick", "1h", "--loss", "1d=0.5", "--loss", "1y=4", "--delta", "1e-9"]
+        plan += ["--per-person", "1/day", "--force", "--save", "plan.json", "--discover"]
+        words = [*WORDS, *WHO, *STORED, "--plan", "plan.json", "--output", "x.csv"]
+        assert main([*plan, "1d"]) == 0
+        assert main([*words, "--other"]) == 1
+        refusal = "other must be left out, as the plan's keys that appear use all of its loss"
+        assert refusal in capsys.readouterr().err and not (folder / "x.csv").exists()
+        assert main([*plan, "1d=0.5"]) == 0
+        assert main([*words, "--other"]) == 0
+        curve = json.loads((folder / "x.csv-metadata.json").read_text())["curve"]
+        day = [step["loss"] for step in curve if step["age_seconds"] <= 86_400]
+        assert 0.49 < max(day) <= 0.5 and 3.9 < max(step["loss"] for step in curve) <= 4
+
     def test_refusals(self, folder: Path, capsys: pytest.CaptureFixture[str]) -> None:
         (folder / "plain.json").write_text(EXACT.to_json())
         for words in (["--plan", "plain.json"], ["--epsilon", "1"]):

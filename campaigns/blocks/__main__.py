@@ -113,7 +113,7 @@ def coverage(
         while counter.time < step:
             part = min(step - counter.time, 10_000)
             noise = counter.extend(np.zeros((part, keys), dtype=np.int64))[-1]
-        within.append(np.mean(np.abs(noise) <= mechanism.window_interval(0, step)))
+        within.append(np.mean(np.abs(noise) <= mechanism.error_bound(step, 0.05)))
         squares.append(np.mean(noise.astype(float) ** 2) / mechanism.variance(step))
     return float(np.mean(within)), float(np.mean(squares))
 

@@ -616,8 +616,8 @@ MUTANTS = (
     Mutant(
         "true and false as Python writes them",
         "streams/export.py",
-        "str(value).lower() if isinstance(value, bool) else value",
-        "value",
+        "return str(value).lower()",
+        "return value",
         ("tests/service/test_figures.py",),
     ),
     Mutant(
@@ -1580,5 +1580,34 @@ MUTANTS = (
         "rank <= if(declared, {unit.events}, 1)",
         "rank <= if(declared, {unit.events} + 1, 1)",
         ("tests/spark/test_table.py",),
+    ),
+    # Plans, views and figures that say what they leave out.
+    Mutant(
+        "an interval for an end that is not public",
+        "mechanisms/views.py",
+        "return self.reached < int(self.views.ends[0])",
+        "return self.reached < 0",
+        ("tests/mechanisms/test_views.py",),
+    ),
+    Mutant(
+        "figures that are dropped in silence",
+        BLOCKS,
+        "dropped, self._dropped = self._dropped, 0",
+        "dropped, self._dropped = 0, 0",
+        BLOCK_COUNTERS,
+    ),
+    Mutant(
+        "an apostrophe of a key's own is lost in CSV",
+        "streams/export.py",
+        """_FORMULA = re.compile(r"'*[=""",
+        """_FORMULA = re.compile(r"[=""",
+        ("tests/cli/test_run.py",),
+    ),
+    Mutant(
+        "events count twice under a plan for once",
+        "mechanisms/plan_file.py",
+        "if other is not None and share == 1.0:",
+        "if other is not None and share > 1.0:",
+        ("tests/mechanisms/test_plan_file.py", "tests/service/test_hidden_keys.py"),
     ),
 )

@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 
 import fadecount as fc
-from fadecount.streams.export import COLUMNS
+from fadecount.streams.export import COLUMNS, csv_text
 from tests.browser.conftest import DAY, HOUR, NOON, SCREENSHOTS, Visit
 from tests.service.harness import Harness
 
@@ -187,6 +187,12 @@ def test_the_same_as_a_table_and_as_a_file(visit: Start, shop: Harness) -> None:
     lines = Path(waiting.value.path()).read_text(encoding="utf-8").splitlines()
     assert lines[0] == ",".join(COLUMNS[1:])
     assert len(lines) == 1 + page.locator("#figure-table tbody tr").count()
+    keys = ["=1+1", "'-x", "'tis", '@a"b']
+    text = page.evaluate(
+        "async keys => (await import('/static/lists.js')).csv(keys.map(key => ({ key, n: -1 })))",
+        keys,
+    )
+    assert text == csv_text([("key", "n"), *((key, -1) for key in keys)])
     page.get_by_role("img", name="Chart of counts per day").focus()
     page.keyboard.press("Home")
     page.wait_for_function("() => document.querySelector('#count-chart .tip')")

@@ -5,6 +5,7 @@ from __future__ import annotations
 import csv
 import json
 import os
+import re
 import signal
 import subprocess
 import sys
@@ -683,6 +684,22 @@ def test_keys_with_commas_and_quotes_survive_in_every_format(folder: Path) -> No
         == keys * 4
     )
     assert [list(row) for row in found] == [list(COLUMNS)] * 16
+
+
+def test_keys_are_no_formulas_in_csv_and_come_back(folder: Path) -> None:
+    """Read back as the docs say; a spreadsheet takes what begins with an apostrophe as text."""
+    keys = ["=1+1", "+1", "-1", "@SUM(A1)", "'=1", "''-x", "'tis", "a=1", '="a,b"']
+    (folder / "odd.txt").write_text("\n".join(keys))
+    (folder / "odd.jsonl").write_text('{"at": "2026-03-01T00:00:00Z", "page": "=1+1"}\n')
+    words = ["--tick", "1h", "--time", "at", "--key", "page", "--keys-file", "odd.txt"]
+    assert main(["run", "odd.jsonl", *words, "--epsilon", "50", "--output", "odd.csv"]) == 0
+    written = [row["key"] for row in read(folder / "odd.csv")]
+    assert not any(key.startswith(("=", "+", "-", "@")) for key in written)
+    assert [key for key in written if key in keys] == ["'tis", "a=1"]
+    assert [re.sub(r"^'(?='*[=+\-@\t\r])", "", key) for key in written] == keys
+    assert main(["run", "odd.jsonl", *words, "--epsilon", "50", "--output", "odd.parquet"]) == 0
+    pl = pytest.importorskip("polars")
+    assert pl.read_parquet(folder / "odd.parquet")["key"].to_list() == keys
 
 
 def test_a_plan_for_people_hands_its_assumption_on(

@@ -269,7 +269,7 @@ class TestError:
         for _ in range(100):
             mechanism = random_design(chance, longest=60)
             for step in chance.sample(range(1, 200), 10):
-                view = mechanism.window_variance(0, step)
+                view = mechanism.view(0, step).variance()
                 assert view == pytest.approx(mechanism.variance(step), rel=1e-9)
 
     def test_bounds(self) -> None:

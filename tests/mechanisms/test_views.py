@@ -453,8 +453,23 @@ def test_a_day_is_its_own_figure_not_a_difference_of_totals() -> None:
     assert READABLE.window_interval(start, end) > 20  # the day has ended, but is not out
 
 
+def test_a_part_that_is_not_public_is_said_or_refused() -> None:
+    """The second block of 60,000 steps is open: nothing of it is counted."""
+    blocks = fc.Blocks(fc.Level(60_000, 0.5))
+    view = blocks.view(0, 119_000)
+    assert view.partial and view.reached == 60_000 and view.half_width(0.05) == 6
+    assert blocks.error_bound(119_000, 0.05) == 6, "the live total counts what is public"
+    for ask in (blocks.window_interval, blocks.window_variance):
+        with pytest.raises(ParameterError, match="end must be at most 60000, up to which figures"):
+            ask(0, 119_000)
+        assert ask(0, 120_000) > 0 == ask(0, 60_000, as_of=60_000) - ask(60_000, 120_000)
+    whole = blocks.view(0, 120_000)
+    assert not whole.partial and whole.reached == 120_000
+
+
 def test_a_window_that_is_not_out_is_empty() -> None:
     view = fc.Blocks(fc.Level(1, 0.5, lag=5)).view(10, 20, as_of=12)
+    assert view.partial and view.reached == 10
     assert (view.views.runs, view.views.noise_of(0), view.value([])) == ((), (), 0)
     assert view.half_width(0.05) == view.variance() == 0
     assert view.views.needs() == {}

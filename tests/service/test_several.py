@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import dataclasses
 import threading
-import time
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
@@ -288,19 +287,15 @@ def test_a_process_that_does_not_lead_says_so_and_ends_readers_of_what_the_leade
         assert one.request("GET", "/v1/streams/doors", token=one.admin).status == 404
 
 
-def test_a_token_of_one_process_is_known_to_the_other_within_a_second(
-    tmp_path: Path, database: str
-) -> None:
+def test_a_token_of_one_process_is_soon_known_to_the_other(tmp_path: Path, database: str) -> None:
     with Harness(tmp_path, database=database) as one, Harness(tmp_path, database=database) as two:
         token, made = one.new_token(Role.READER)
         for status in (200, 401):
-            begun = time.monotonic()
             wait_for(
                 lambda status=status: (  # type: ignore[misc]
                     two.request("GET", "/v1/streams", token=token).status == status
                 )
             )
-            assert time.monotonic() - begun < 2.0
             if status == 200:
                 one.with_tokens(lambda tokens: tokens.revoke(made.id))
 

@@ -47,7 +47,7 @@ class BlockCounter(Counter):
     """A counter of :class:`fadecount.Blocks`; ``Counter(mechanism)`` gives one."""
 
     __slots__ = (
-        *("_asked", "_below", "_figures", "_jumps", "_kept", "_late", "_levels", "_maker"),
+        *("_below", "_dropped", "_figures", "_jumps", "_kept", "_late", "_levels", "_maker"),
         *("_noises", "_nothing", "_open", "_room", "_settled", "_smallest", "_ties"),
     )
     _mechanism: Blocks
@@ -64,8 +64,8 @@ class BlockCounter(Counter):
         """The figures of smallest blocks that are not yet in those of larger ones."""
         self._late: deque[Any] = deque()
         """The figures of smallest blocks that are not published yet."""
-        self._settled = self._asked = 0
-        """Up to which step figures were published, and :meth:`figures` has returned them."""
+        self._settled = 0
+        """Up to which step figures were published."""
         self._figures: _Queues = {}
         """Figures, and differences of tied blocks, that are not published yet. Those of larger
         blocks that end in the look-ahead lack what is counted until then, and hold the noises of
@@ -78,8 +78,11 @@ class BlockCounter(Counter):
         """What the children in the open block of an untied level add up to at their last stage."""
         for queue, key, rows in self._queues(0):
             queue[key] = self._zeros(rows)
-        self._kept: list[tuple[int, int, int, Rows]] = []
-        """What was published: level, stage, where the first block ends, and a row for each."""
+        self._kept: deque[tuple[int, int, int, int, Rows]] = deque()
+        """What was published: by which step, level, stage, where the first block ends, and a row
+        for each."""
+        self._dropped = 0
+        """Up to which step figures were dropped that nobody asked for."""
         self._room = 0
 
     @property
@@ -199,14 +202,14 @@ class BlockCounter(Counter):
 
     def _publish(self, now: int) -> None:
         """Keep what is public after a step for :meth:`figures`."""
-        if now - self._asked > _MOST_KEPT // self._width:
-            self._kept.clear()
+        while self._kept and self._kept[0][0] < now - _MOST_KEPT // self._width:
+            self._dropped = self._kept.popleft()[0]
         for (level, stage), rows in self._figures.items():
             done = self._public(level, stage, self._settled)
             due = self._public(level, stage, now) - done
             if due:
                 end = (done + 1) * self._levels[level].length
-                self._kept.append((level, stage, end, rows[:due]))
+                self._kept.append((now, level, stage, end, rows[:due]))
                 self._figures[level, stage] = rows[due:].copy()
         self._settled = now
 
@@ -341,20 +344,22 @@ class BlockCounter(Counter):
 
         A figure is ``(level, start, end, stage, value)`` for the steps ``start + 1 .. end``; the
         value is an array over the keys for a vector of counts. The stage ``-1`` is no count: it is
-        the difference that a tied block announced when it opened. Figures wait for a call for at
-        most 2**22 steps, divided by the number of keys; a saved state does not hold them.
+        the difference that a tied block announced when it opened. Figures wait for a call for 2**22
+        steps, divided by the number of keys; a saved state does not hold them. A call after older
+        ones were dropped is refused once; the next one returns those that are left.
         """
         with self._lock:
             self._settle()
-            kept, steps = self._kept, self.time - self._asked
-            self._kept, self._asked = [], self.time
-        if steps > (most := _MOST_KEPT // self._width):
-            raise ParameterError(
-                f"figures must be asked for at least every {most:,} steps, got {steps:,}; call"
-                " figures() more often"
-            )
+            dropped, self._dropped = self._dropped, 0
+            if dropped:
+                raise ParameterError(
+                    f"figures must be asked for at least every {_MOST_KEPT // self._width:,} steps;"
+                    f" those up to step {dropped:,} are dropped, call figures() again for the"
+                    " later ones"
+                )
+            kept, self._kept = self._kept, deque()
         figures = []
-        for level, stage, first, values in kept:
+        for _, level, stage, first, values in kept:
             length = self._levels[level].length
             for end, value in enumerate(self._listed(values)):
                 start = first + (end - 1) * length
@@ -399,7 +404,7 @@ class BlockCounter(Counter):
             return np.array(taken, dtype=np.int64).reshape(-1, self._width)
 
         now, after = parts.time, parts.time + len(parts.ahead)
-        self._maker.time, self._settled, self._asked = after, now, now
+        self._maker.time, self._settled = after, now
         self._total, self._open = self._listed(np.stack([parts.total, next(rows)]))
         noises = after // self._levels[0].length - now // self._levels[0].length
         self._noises = self._listed(array(noises))[::-1]

@@ -26,6 +26,7 @@ from fadecount.mechanisms.plan_file import (
     read_mechanism,
     read_planned_unit,
     require_planned_tick,
+    require_room_for_other,
 )
 from fadecount.mechanisms.schedule import CARRY, Schedule
 from fadecount.mechanisms.unit import ONE_EVENT, Unit
@@ -67,6 +68,7 @@ __all__ = [
     "read_mechanism",
     "read_planned_unit",
     "require_planned_tick",
+    "require_room_for_other",
     "scale_of",
     "views_of",
 ]

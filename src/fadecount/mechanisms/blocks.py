@@ -349,7 +349,8 @@ class Blocks(ExactMechanism):
     ) -> View:
         """How to count the steps ``start + 1 .. end`` from what is public after step ``as_of``
         (``end`` if left out): which figures to add, which differences to share, and the noise in
-        the result. The live total after step ``t`` is ``view(0, t)``.
+        the result. The live total after step ``t`` is ``view(0, t)``. Where figures of the last
+        steps are not public yet, the view is ``partial``: it counts up to the step ``reached``.
 
         >>> import fadecount as fc
         >>> blocks = fc.Blocks(fc.Level(1, 0.5), fc.Level(4, 0.5, lag=2))
@@ -369,15 +370,31 @@ class Blocks(ExactMechanism):
 
     def window_variance(self, start: int, end: int, *, as_of: int | None = None) -> float:
         """The variance of the noise in the count of the steps ``start + 1 .. end``, from what is
-        public after step ``as_of`` (``end`` if left out)."""
-        return self.view(start, end, as_of=as_of).variance()
+        public after step ``as_of`` (``end`` if left out). A window of which a part is not public is
+        refused."""
+        return self._whole(start, end, as_of).variance()
 
     def window_interval(
         self, start: int, end: int, beta: float = 0.05, *, as_of: int | None = None
     ) -> int:
         """How far the count of a window may be from the true one at most, except with probability
-        ``beta``; see :meth:`view`. Exact, and it costs no privacy."""
-        return self.view(start, end, as_of=as_of).half_width(require_beta(beta))
+        ``beta``; see :meth:`view`. Exact, and it costs no privacy. A window of which a part is not
+        public is refused."""
+        return self._whole(start, end, as_of).half_width(require_beta(beta))
+
+    def _whole(self, start: int, end: int, as_of: int | None) -> View:
+        view = self.view(start, end, as_of=as_of)
+        if view.partial:
+            bound = f"at most {view.reached}, up to which figures are public"
+            raise bad_parameter(
+                "end", end, bound, "ask as_of a later step, or view() for that part"
+            )
+        return view
+
+    def error_bound(self, step: int, beta: float) -> int:
+        """A bound on the noise in the live total after a step, of all that is public by then; see
+        :meth:`Mechanism.error_bound`."""
+        return self.view(0, int(require_step(step))).half_width(require_beta(beta))
 
     def figure_interval(self, level: int, stage: int = 0, beta: float = 0.05) -> int:
         """How far a figure may be from the true count at most, except with probability

@@ -462,6 +462,16 @@ class View:
 
     views: Views
 
+    @property
+    def reached(self) -> int:
+        """The last step that it counts: the end of the window, unless it is ``partial``."""
+        return int(self.views.reached[0])
+
+    @property
+    def partial(self) -> bool:
+        """Whether figures of the last steps of the window are not public yet."""
+        return self.reached < int(self.views.ends[0])
+
     def value(self, figures: Iterable[Figure]) -> Any:
         """The count, from published figures; with keys, an array over them. It costs no privacy."""
         given = list(figures)

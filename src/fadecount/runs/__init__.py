@@ -84,8 +84,9 @@ def run(
     their promise.
 
     ``discovery`` says how undeclared keys of a new stream appear (``options.discover``). Such an
-    event counts as hidden alone or, with ``options.other``, under that key too: then losses add up.
-    Of an access log, few visitors of one address count under such a key, as in a website's stream
+    event counts as hidden alone or, with ``options.other``, under that key too: then losses add up,
+    so plan with a share, such as ``discover={"1d": 0.5}``. Of an access log, few visitors of one
+    address count under such a key, as in a website's stream
     (:data:`fadecount.sources.visits.PER_ADDRESS`).
 
     ``gate`` is what a history must meet before anything of it is released (by default: half of its

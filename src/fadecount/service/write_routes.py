@@ -20,6 +20,7 @@ from fadecount.mechanisms import (
     Unit,
     planned_unit,
     require_planned_tick,
+    require_room_for_other,
 )
 from fadecount.service.answers import Done
 from fadecount.service.http import (
@@ -61,7 +62,8 @@ _WRONG = {
     "wrong_unit": "unit must be the plan's: its tick or slot, and no more events, keys and amounts",
     "wrong_tick": "tick must be the one for which the plan was made; plan again for another",
     "bad_discovery": "discovery must be as a plan file holds it, for the same unit of one person's"
-    " day or month, and a mechanism of pure loss; other must be one of the declared keys",
+    " day or month, and a mechanism of pure loss; other must be one of the declared keys, and needs"
+    " a plan that gives discovery a part of every loss, such as 1d=0.5",
     "bad_group": "group must be a name, and group_loss must hold ages such as 30d, or ever, with"
     " losses that do not fall",
 }
@@ -167,6 +169,7 @@ def _description(new: NewStream) -> Description:
             raise ParameterError("other must be given with a discovery")
         if new.discovery is None:
             return described
+        require_room_for_other(new.mechanism, new.other)
         fields = {"fadecount": "discovery", "version": 1, **new.discovery}
         discovery = Discovery.from_json(msgspec.json.encode(fields))
         return replace(described, hidden=HiddenKeys(discovery=discovery, other=new.other))
