@@ -837,6 +837,28 @@ MUTANTS = (
         ("tests/service/test_connections.py",),
     ),
     Mutant(
+        "heads without a body keep others out",
+        "service/connection.py",
+        "        self._in_head = False\n",
+        "        self._in_head = False\n        self._server.waiting.pop(self, None)\n",
+        ("tests/service/test_limits.py",),
+    ),
+    Mutant(
+        "unfinished bodies not bounded together",
+        "service/connection.py",
+        "while self._kept > self.limits.waiting_bytes:",
+        "while False:",
+        ("tests/service/test_limits.py",),
+    ),
+    Mutant(
+        "answers that are read slowly keep others out",
+        "service/connection.py",
+        """        self._server.waiting[self] = None
+        self._watch()""",
+        "        self._watch()",
+        ("tests/service/test_limits.py",),
+    ),
+    Mutant(
         "a live reader gets without end what it has seen",
         "service/read_routes.py",
         "through > after",
