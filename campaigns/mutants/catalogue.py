@@ -859,6 +859,20 @@ MUTANTS = (
         ("tests/service/test_limits.py",),
     ),
     Mutant(
+        "a client that sends nothing more is not answered",
+        "service/connection.py",
+        "return self._task is not None and not self._is_live",
+        "return False",
+        ("tests/service/test_connections.py",),
+    ),
+    Mutant(
+        "a live reader that is gone holds its place",
+        "service/connection.py",
+        "return self._task is not None and not self._is_live",
+        "return self._task is not None",
+        ("tests/service/test_connections.py",),
+    ),
+    Mutant(
         "a live reader gets without end what it has seen",
         "service/read_routes.py",
         "through > after",

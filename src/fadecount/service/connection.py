@@ -140,6 +140,7 @@ class Connection(asyncio.Protocol):
         self._message_bytes = 0
         self._in_message = self._in_head = self._has_written = False
         self._keep_alive = True
+        self._is_live = self._is_half_closed = False
 
     # What the transport says.
 
@@ -164,6 +165,12 @@ class Connection(asyncio.Protocol):
             if each is not None:
                 each.cancel()
         self._writable.set()
+
+    def eof_received(self) -> bool:
+        """The client sends nothing more: it gets the answer to a whole request, and no live events,
+        since one that is gone looks the same."""
+        self._keep_alive, self._is_half_closed = False, True
+        return self._task is not None and not self._is_live
 
     def data_received(self, data: bytes) -> None:
         if self._task is not None and not self._in_message:  # nothing is read before the answer
@@ -350,7 +357,8 @@ class Connection(asyncio.Protocol):
             for at in range(PIECE_BYTES, len(body), PIECE_BYTES):
                 await self._writable.wait()
                 self.transport.write(body[at : at + PIECE_BYTES])
-        if answer.frames is not None and request.method != "HEAD":
+        if answer.frames is not None and request.method != "HEAD" and not self._is_half_closed:
+            self._is_live = True
             self.transport.set_write_buffer_limits(high=0)  # a slow reader gets the newest only
             async with aclosing(answer.frames) as frames:
                 async for frame in frames:
