@@ -631,9 +631,16 @@ MUTANTS = (
     Mutant(
         "waiting batches not bounded",
         "service/writer.py",
-        "if self._bytes + size > self._limits.waiting_bytes:",
-        "if self._bytes < 0:",
+        "if self._bytes[of_stranger] + size > self._limits.waiting_bytes:",
+        "if False:",
         ("tests/service/test_writer.py",),
+    ),
+    Mutant(
+        "visits of strangers take the room of writers",
+        "service/website.py",
+        "None, of_stranger=True",
+        "None",
+        ("tests/service/test_fairness.py",),
     ),
     Mutant(
         "events counted in a tick that is over",

@@ -43,8 +43,8 @@ class Limits:
     send_seconds: float = 10.0
     connections: int = 1024
     waiting_bytes: int = 64 << 20
-    """What the bodies of requests without an answer, and the batches that wait to be committed, may
-    take in memory, about, each."""
+    """So much memory, about, may each of these take: bodies of requests without an answer, batches
+    that wait to be committed, and visits of strangers that do."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -218,7 +218,8 @@ class VisitContext:
                 key = page if counting.discovers else ONLY_KEY
                 if key:
                     sent = SentEvents({Event(key): 1}, visitor)
-                    future = self.writer.accept(stream_name(domain, kind), sent, None)
+                    name = stream_name(domain, kind)
+                    future = self.writer.accept(name, sent, None, of_stranger=True)
                     future.add_done_callback(lambda done: done.cancelled() or done.exception())
 
 
