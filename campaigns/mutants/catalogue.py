@@ -901,6 +901,13 @@ MUTANTS = (
         ("tests/service/test_figures.py",),
     ),
     Mutant(
+        "one request for totals at very many times",
+        "service/read_routes.py",
+        'if at.count(",") >= (most := _most_slots(request)):',
+        'if at.count(",") > (most := _most_slots(request)):',
+        ("tests/service/test_figures.py",),
+    ),
+    Mutant(
         "what is public now said to be what was public then",
         "service/read_routes.py",
         "published.total(as_of=request.as_of)",

@@ -265,8 +265,7 @@ def _figures(request: ReadRequest, per: str) -> tuple[Figures, int | None]:
     end = published.first_tick + published.steps if request.as_of is None else request.as_of
     if query.until is not None:
         end = min(end, _first_from(stream, query.until, "until"))
-    width, keys = max(1, len(request.positions)), max(1, len(stream.keys))
-    most = max(1, min(MOST_ROWS // width, MOST_CELLS // keys))
+    most = _most_slots(request)
     if per == TOTAL:
         begin = stream.status.shown_from if first is None else max(first, published.first_tick)
         following = begin + most
@@ -278,14 +277,20 @@ def _figures(request: ReadRequest, per: str) -> tuple[Figures, int | None]:
     return figures, following if following < end else None
 
 
+def _most_slots(request: ReadRequest) -> int:
+    """How many slots an answer has at most: few enough rows, made of few enough numbers."""
+    width, keys = max(1, len(request.positions)), max(1, len(request.stream.keys))
+    return max(1, min(MOST_ROWS // width, MOST_CELLS // keys))
+
+
 def _total(request: ReadRequest) -> Figures:
     published, stream, at = request.published, request.stream, request.query.at
     if at is None:
         return published.total(as_of=request.as_of)
+    if at.count(",") >= (most := _most_slots(request)):
+        raise bad_request("bad_query", f"at must have at most {most} times for so many keys")
     with refusing("bad_query", TIMES):
         times = [msgspec.convert(each, Time, strict=False) for each in at.split(",")]
-    if len(times) > 1 and len(times) * len(stream.keys) > MOST_CELLS:
-        raise bad_request("bad_query", f"{TIMES}; fewer, since the stream has many keys")
     ticks = [_tick(stream, time, "at") for time in times]
     began = stream.ticks.local(published.first_tick)
     detail = f"at must be {began} or later, where the stream began"
