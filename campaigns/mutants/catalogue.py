@@ -677,6 +677,34 @@ MUTANTS = (
         'default if given == "tcp://" else given',
         ("tests/service/test_settings.py",),
     ),
+    Mutant(
+        "ports make visitors",
+        "sources/visits.py",
+        "if match := _WITH_PORT.fullmatch(text):",
+        "if match := None:",
+        ("tests/sources/test_visits.py",),
+    ),
+    Mutant(
+        "what is no address is counted",
+        "service/website.py",
+        "and address_of(address) is not None",
+        "and address",
+        ("tests/service/test_website.py",),
+    ),
+    Mutant(
+        "addresses of pages without http",
+        "service/website.py",
+        'if parts.scheme in ("http", "https") else None',
+        "",
+        ("tests/service/test_website.py",),
+    ),
+    Mutant(
+        "a hostile visit is an error",
+        "service/website.py",
+        "except (ValueError, RecursionError):",
+        "except msgspec.DecodeError:",
+        ("tests/service/test_website.py",),
+    ),
     # Runs without a store, and the two readers of CSV.
     Mutant(
         "what a file counted of a person is not noted in the day",

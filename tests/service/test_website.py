@@ -108,7 +108,7 @@ def test_one_visitor_counts_one_share_of_a_day(site: Harness) -> None:
     assert counts(site) == {"visits": 1, "visitors": 1, "/": 1}
 
 
-def test_every_answer_is_the_same(site: Harness) -> None:
+def test_every_answer_is_the_same(site: Harness, caplog: pytest.LogCaptureFixture) -> None:
     ask = {"name": "pageview", "url": f"https://{SITE}/", "domain": SITE}
     replies = [
         visit(site),
@@ -119,6 +119,11 @@ def test_every_answer_is_the_same(site: Harness) -> None:
         visit(site, body={**ask, "name": "signup"}),
         visit(site, body=b"not JSON"),
         visit(site, body=b"\xff"),
+        visit(site, body=b'{"name": "pageview", "url": "\xff"}'),
+        visit(site, body=b'{"r": %b%b}' % (b"[" * 1500, b"]" * 1500)),
+        visit(site, body={**ask, "url": f"//{SITE}/"}),
+        visit(site, body={**ask, "url": f"ftp://{SITE}/"}),
+        visit(site, address="unknown"),
         visit(site, body={**ask, "url": "https://[broken/"}),
         visit(site, body={**ask, "domain": 7}),
         visit(site, origin="https://evil.example"),
@@ -131,6 +136,7 @@ def test_every_answer_is_the_same(site: Harness) -> None:
     }  # fmt: skip
     assert len(shown) == 1
     assert replies[0].status == 202 and replies[0].body == b"ok"
+    assert not caplog.records
     assert counts(site) == {"visits": 3, "visitors": 1, "/": 1}
 
 
@@ -147,6 +153,8 @@ def test_who_may_report(site: Harness) -> None:
         (ask, "null"),
         (ask, f"https://evil-{SITE}"),
         ({**ask, "u": "https://evil.example/"}, f"https://{SITE}"),
+        ({**ask, "u": f"//{SITE}/"}, f"https://{SITE}"),
+        (ask, f"//{SITE}"),
     ):
         visit(site, body=body, origin=origin)
     assert counts(site)["visits"] == 3
@@ -175,6 +183,10 @@ def test_addresses_come_from_trusted_proxies_only(site: Harness) -> None:
     """What a client writes into the header stands before what the proxy adds."""
     for number in range(5):
         visit(site, address=f"198.51.100.{number}, 192.0.2.7")
+    assert counts(site)["visitors"] == 1
+    for port in range(5):
+        visit(site, address=f"192.0.2.7:{port}")
+        visit(site, address=f"[2001:db8::{port}]:{port}, 127.0.0.1:{port}")
     assert counts(site)["visitors"] == 1
     untrusting = Websites(domains=(SITE,))
     assert untrusting.visitor_address("192.0.2.9", "198.51.100.1") == "192.0.2.9"

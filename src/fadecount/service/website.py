@@ -27,7 +27,7 @@ from fadecount.service.http import (
 )
 from fadecount.service.parsing import ONLY_KEY, Event, SentEvents, Visit
 from fadecount.service.writer import Leader, Writer
-from fadecount.sources.visits import page_of, visitor_of
+from fadecount.sources.visits import address_of, page_of, visitor_of
 from fadecount.streams import Description, Group, Ticks
 from fadecount.streams.discovery import HiddenKeys
 from fadecount.streams.ticks import DAY
@@ -195,13 +195,8 @@ def networks(texts: Iterable[str]) -> tuple[Network, ...]:
 
 
 def _is_in(address: str, among: Sequence[Network]) -> bool:
-    try:
-        number = ipaddress.ip_address(address)
-    except ValueError:
-        return False
-    if isinstance(number, ipaddress.IPv6Address):  # a socket for both shows an IPv4 address so
-        number = number.ipv4_mapped or number
-    return any(number in network for network in among)
+    number = address_of(address)
+    return number is not None and any(number in network for network in among)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -226,8 +221,7 @@ class VisitContext:
 async def post_visit(context: VisitContext, request: Request) -> Answer:
     """Count a visit to a page of a website that is served here (`pageview` in the form of
     Plausible's events). The answer never says what was counted."""
-    with suppress(msgspec.DecodeError):
-        sent = _VISIT.decode(request.body)
+    if (sent := _sent(request.body)) is not None:
         websites, headers = context.websites, request.headers
         domain, url = (sent.domain or sent.d).lower(), sent.url or sent.u
         address = websites.visitor_address(request.address, headers.get("x-forwarded-for", ""))
@@ -238,10 +232,19 @@ async def post_visit(context: VisitContext, request: Request) -> Answer:
             and websites.reports(_host(url), domain)
             and websites.reports(_host(headers.get("origin", url)), domain)
             and visitor is not None
+            and address_of(address) is not None
             and "1" not in (headers.get("dnt"), headers.get("sec-gpc"))
         ):
             context.count(domain, page_of(url), visitor)
     return ACCEPTED
+
+
+def _sent(body: bytes) -> Visit | None:
+    """What was sent; None where it is not JSON in UTF-8, or no visit, or nested too deeply."""
+    try:
+        return _VISIT.decode(body)
+    except (ValueError, RecursionError):  # a msgspec.DecodeError is a ValueError
+        return None
 
 
 async def allow_visit(_context: VisitContext, _request: Request) -> Answer:
@@ -251,6 +254,7 @@ async def allow_visit(_context: VisitContext, _request: Request) -> Answer:
 
 def _host(url: str) -> str | None:
     try:
-        return urlsplit(url).hostname
+        parts = urlsplit(url)
     except ValueError:
         return None
+    return parts.hostname if parts.scheme in ("http", "https") else None
