@@ -908,6 +908,30 @@ MUTANTS = (
         ("tests/service/test_connections.py",),
     ),
     Mutant(
+        "one client takes all live readers",
+        "service/read_routes.py",
+        "if context.pool.is_ending or LIVE_SHARE * context.live[client] >= room:",
+        "if context.pool.is_ending or room <= 0:",
+        ("tests/service/test_live.py",),
+    ),
+    Mutant(
+        "live readers are let in before they are counted",
+        "service/connection.py",
+        """            await self._writable.wait()  # it must read its last answers first
+            if problem is None:
+                answer = await server.application.answer(self._handler, request)
+            else:
+                answer = problem.answer()
+""",
+        """            if problem is None:
+                answer = await server.application.answer(self._handler, request)
+            else:
+                answer = problem.answer()
+            await self._writable.wait()
+""",
+        ("tests/service/test_live.py",),
+    ),
+    Mutant(
         "a live reader gets without end what it has seen",
         "service/read_routes.py",
         "through > after",

@@ -320,6 +320,7 @@ class Connection(asyncio.Protocol):
     async def _answer(self, problem: Problem | None) -> None:
         server, request = self._server, self._request
         try:
+            await self._writable.wait()  # it must read its last answers first
             if problem is None:
                 answer = await server.application.answer(self._handler, request)
             else:
@@ -345,7 +346,6 @@ class Connection(asyncio.Protocol):
     async def _write(self, answer: Answer) -> None:
         """Send an answer, unless the client is gone. A client that does not read holds no more than
         a piece of a large body in the buffers of its connection."""
-        await self._writable.wait()  # it must read its last answers first
         if self.transport.is_closing():
             return
         request = self._request

@@ -34,8 +34,8 @@ def default_folder() -> Path:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Limits:
-    """Bounds on requests. The defaults suit one machine on a network that is not trusted. Limits
-    for single clients are for the proxy in front."""
+    """Bounds on requests. The defaults suit one machine on a network that is not trusted. All
+    but live readers are shared: limits for single clients are for the proxy in front."""
 
     body_bytes: int = 1 << 20
     request_seconds: float = 10.0
