@@ -659,9 +659,16 @@ MUTANTS = (
     Mutant(
         "waiting batches not bounded",
         "service/writer.py",
-        "if self._bytes + size > self._limits.waiting_bytes:",
-        "if self._bytes < 0:",
+        "if self._bytes[of_stranger] + size > self._limits.waiting_bytes:",
+        "if False:",
         ("tests/service/test_writer.py",),
+    ),
+    Mutant(
+        "visits of strangers take the room of writers",
+        "service/website.py",
+        "None, of_stranger=True",
+        "None",
+        ("tests/service/test_fairness.py",),
     ),
     Mutant(
         "events counted in a tick that is over",
@@ -949,6 +956,66 @@ MUTANTS = (
         ("tests/service/test_connections.py",),
     ),
     Mutant(
+        "heads without a body keep others out",
+        "service/connection.py",
+        "        self._in_head = False\n",
+        "        self._in_head = False\n        self._server.waiting.pop(self, None)\n",
+        ("tests/service/test_limits.py",),
+    ),
+    Mutant(
+        "unfinished bodies not bounded together",
+        "service/connection.py",
+        "while self._kept > self.limits.waiting_bytes:",
+        "while False:",
+        ("tests/service/test_limits.py",),
+    ),
+    Mutant(
+        "answers that are read slowly keep others out",
+        "service/connection.py",
+        """        self._server.waiting[self] = None
+        self._watch()""",
+        "        self._watch()",
+        ("tests/service/test_limits.py",),
+    ),
+    Mutant(
+        "a client that sends nothing more is not answered",
+        "service/connection.py",
+        "return self._task is not None and not self._is_live",
+        "return False",
+        ("tests/service/test_connections.py",),
+    ),
+    Mutant(
+        "a live reader that is gone holds its place",
+        "service/connection.py",
+        "return self._task is not None and not self._is_live",
+        "return self._task is not None",
+        ("tests/service/test_connections.py",),
+    ),
+    Mutant(
+        "one client takes all live readers",
+        "service/read_routes.py",
+        "if context.pool.is_ending or LIVE_SHARE * context.live[client] >= room:",
+        "if context.pool.is_ending or room <= 0:",
+        ("tests/service/test_live.py",),
+    ),
+    Mutant(
+        "live readers are let in before they are counted",
+        "service/connection.py",
+        """            await self._writable.wait()  # it must read its last answers first
+            if problem is None:
+                answer = await server.application.answer(self._handler, request)
+            else:
+                answer = problem.answer()
+""",
+        """            if problem is None:
+                answer = await server.application.answer(self._handler, request)
+            else:
+                answer = problem.answer()
+            await self._writable.wait()
+""",
+        ("tests/service/test_live.py",),
+    ),
+    Mutant(
         "a live reader gets without end what it has seen",
         "service/read_routes.py",
         "through > after",
@@ -967,6 +1034,13 @@ MUTANTS = (
         "service/read_routes.py",
         "int(due) - 1",
         "int(due) + 1",
+        ("tests/service/test_figures.py",),
+    ),
+    Mutant(
+        "one request for totals at very many times",
+        "service/read_routes.py",
+        'if at.count(",") >= (most := _most_slots(request)):',
+        'if at.count(",") > (most := _most_slots(request)):',
         ("tests/service/test_figures.py",),
     ),
     Mutant(

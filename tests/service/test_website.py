@@ -20,6 +20,7 @@ import fadecount.service.website as website
 from fadecount.cli.main import main
 from fadecount.mechanisms import Blocks, Discovery, Level
 from fadecount.runs import run
+from fadecount.service.http import Request
 from fadecount.service.website import STREAMS, Websites, networks, stream_name
 from fadecount.sources import SourceOptions
 from fadecount.sources.visits import AGENTS, PER_ADDRESS, visitor_of
@@ -188,6 +189,13 @@ def test_left_out(site: Harness) -> None:
     assert counts(site) == {}
 
 
+def address_by(websites: Websites, peer: str, forwarded: str) -> str:
+    headers = {"x-forwarded-for": forwarded}
+    return websites.address(
+        Request(method="POST", path="", query_string=b"", headers=headers, address=peer)
+    )
+
+
 def test_addresses_come_from_trusted_proxies_only(site: Harness) -> None:
     """What a client writes into the header stands before what the proxy adds."""
     for number in range(5):
@@ -198,12 +206,12 @@ def test_addresses_come_from_trusted_proxies_only(site: Harness) -> None:
         visit(site, address=f"[2001:db8::{port}]:{port}, 127.0.0.1:{port}")
     assert counts(site)["visitors"] == 1
     untrusting = Websites(domains=(SITE,))
-    assert untrusting.visitor_address("192.0.2.9", "198.51.100.1") == "192.0.2.9"
+    assert address_by(untrusting, "192.0.2.9", "198.51.100.1") == "192.0.2.9"
     trusting = Websites(domains=(SITE,), proxies=networks(["10.0.0.0/8", "::1"]))
-    assert trusting.visitor_address("10.1.1.1", "a, 192.0.2.1, 10.2.2.2") == "192.0.2.1"
-    assert trusting.visitor_address("::ffff:10.1.1.1", "192.0.2.1") == "192.0.2.1"
-    assert trusting.visitor_address("10.1.1.1", "10.2.2.2") == "10.2.2.2"
-    assert trusting.visitor_address("10.1.1.1", "") == "10.1.1.1"
+    assert address_by(trusting, "10.1.1.1", "a, 192.0.2.1, 10.2.2.2") == "192.0.2.1"
+    assert address_by(trusting, "::ffff:10.1.1.1", "192.0.2.1") == "192.0.2.1"
+    assert address_by(trusting, "10.1.1.1", "10.2.2.2") == "10.2.2.2"
+    assert address_by(trusting, "10.1.1.1", "") == "10.1.1.1"
 
 
 def test_bodies_are_bounded(site: Harness) -> None:

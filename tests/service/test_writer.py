@@ -100,7 +100,7 @@ def test_what_waits_is_bounded_in_bytes() -> None:
         hold.set()
         assert await asyncio.gather(held, *waiting) == [True] * 4
         assert await asked == "administrators get through"
-        assert await writer.accept("s", batch(1000), None) and writer._bytes == 0
+        assert await writer.accept("s", batch(1000), None) and not writer._bytes.total()
         writer.stop()
 
     asyncio.run(run())

@@ -162,9 +162,10 @@ class Websites:
             host == domain or host.endswith(f".{domain}") or host in self.hosts
         )
 
-    def visitor_address(self, peer: str, forwarded: str) -> str:
+    def address(self, request: Request) -> str:
         """The address of a client: the last in the chain of addresses that is not a proxy's."""
-        chain = [*(each.strip() for each in forwarded.split(",") if each.strip()), peer]
+        forwarded = request.headers.get("x-forwarded-for", "").split(",")
+        chain = [*(each.strip() for each in forwarded if each.strip()), request.address]
         while len(chain) > 1 and _is_in(chain[-1], self.proxies):
             chain.pop()
         return chain[-1]
@@ -239,7 +240,8 @@ class VisitContext:
                 key = page if counting.discovers else ONLY_KEY
                 if key:
                     sent = SentEvents({Event(key): 1}, visitor)
-                    future = self.writer.accept(stream_name(domain, kind), sent, None)
+                    name = stream_name(domain, kind)
+                    future = self.writer.accept(name, sent, None, of_stranger=True)
                     future.add_done_callback(lambda done: done.cancelled() or done.exception())
 
 
@@ -249,7 +251,7 @@ async def post_visit(context: VisitContext, request: Request) -> Answer:
     if (sent := _sent(request.body)) is not None:
         websites, headers = context.websites, request.headers
         domain, url = (sent.domain or sent.d).lower(), sent.url or sent.u
-        address = websites.visitor_address(request.address, headers.get("x-forwarded-for", ""))
+        address = websites.address(request)
         visitor = visitor_of(address, headers.get("user-agent", ""))
         if (
             (sent.name or sent.n) == PAGEVIEW

@@ -530,6 +530,7 @@ class Job:
     future: asyncio.Future[Any]
     keys: int = 0
     bytes: int = 0
+    of_stranger: bool = False
     since: float = field(default_factory=time.monotonic)
 
 
@@ -560,8 +561,9 @@ class Writer:
         """What the event loop hands over; None wakes the thread."""
         self._late: list[Job] = []
         """Jobs of the last turn that come first in the next."""
-        self._bytes = 0
-        """What the batches without an answer take in memory, about. Only the event loop counts."""
+        self._bytes = Counter[bool]()
+        """What the batches without an answer take in memory, about, those of strangers apart. Only
+        the event loop counts."""
         self._stopping = self.failed = False
         self._more = False
         """Whether the leader has more to do at once."""
@@ -602,15 +604,18 @@ class Writer:
         leader = self.leader
         return leader.state(name) if leader else "unknown"
 
-    def accept(self, stream: str, events: SentEvents, batch_id: str | None) -> asyncio.Future[bool]:
+    def accept(
+        self, stream: str, events: SentEvents, batch_id: str | None, *, of_stranger: bool = False
+    ) -> asyncio.Future[bool]:
         """Queue events; once they are durable, the future says whether they counted (False: this id
-        has counted before)."""
+        has counted before). Those of strangers have room of their own, so that they take none of
+        the room of writers with tokens."""
         keys = len(events.times)
         size = WAITING_BYTES + 200 * keys + sum(len(each.key) for each in events.times)
-        if self._bytes + size > self._limits.waiting_bytes:
+        if self._bytes[of_stranger] + size > self._limits.waiting_bytes:
             raise unavailable()
-        future = self._loop.create_future()
-        return self._submit(Job(stream, (events, batch_id), future, keys=keys, bytes=size))
+        job = Job(stream, (events, batch_id), self._loop.create_future(), keys, size, of_stranger)
+        return self._submit(job)
 
     def call(self, work: Callable[[Leader], Any]) -> asyncio.Future[Any]:
         """Run something on the writing thread."""
@@ -619,7 +624,7 @@ class Writer:
     def _submit(self, job: Job) -> asyncio.Future[Any]:
         if self._stopping or self.leader is None:
             raise unavailable()
-        self._bytes += job.bytes
+        self._bytes[job.of_stranger] += job.bytes
         self._jobs.put(job)
         return job.future
 
@@ -628,7 +633,7 @@ class Writer:
         if changed:
             self._on_change(changed)
         for job, outcome in done:
-            self._bytes -= job.bytes
+            self._bytes[job.of_stranger] -= job.bytes
             if job.future.done():  # nobody waits for it
                 continue
             if isinstance(outcome, Exception):

@@ -70,6 +70,18 @@ def address_of(text: str) -> Address | None:
     return getattr(address, "ipv4_mapped", None) or address
 
 
+def customer_of(address: str) -> str:
+    """Who has an address: of IPv6 its network of 64 bits. A name, which a log may hold, as it is.
+
+    >>> customer_of("[2001:db8::1]:443"), customer_of("192.0.2.1"), customer_of("example.org")
+    ('2001:db8::', '192.0.2.1', 'example.org')
+    """
+    number = address_of(address)
+    if isinstance(number, ipaddress.IPv6Address):
+        number = ipaddress.IPv6Address(int(number) >> 64 << 64)
+    return str(number or address)
+
+
 def visitor_of(address: str, agent: str) -> str | None:
     """Who is counted: an address (of IPv6 its network of 64 bits) and one of 256 groups of user
     agents, so that one address never stands for more visitors than that; None for programs.
@@ -79,10 +91,7 @@ def visitor_of(address: str, agent: str) -> str | None:
     """
     if not agent or BOTS.search(agent):
         return None
-    number = address_of(address)
-    if isinstance(number, ipaddress.IPv6Address):
-        number = ipaddress.IPv6Address(int(number) >> 64 << 64)
-    return f"{number or address} {_group(agent)}"  # a log may hold names
+    return f"{customer_of(address)} {_group(agent)}"
 
 
 def _group(agent: str) -> int:
