@@ -21,10 +21,11 @@ from fadecount.cli.main import main
 from fadecount.mechanisms import Blocks, Discovery, Level
 from fadecount.runs import run
 from fadecount.service.http import Request
-from fadecount.service.website import STREAMS, Websites, networks, stream_name
+from fadecount.service.website import LARGEST_VISIT, STREAMS, Websites, networks, stream_name
 from fadecount.sources import SourceOptions
 from fadecount.sources.visits import AGENTS, PER_ADDRESS, visitor_of
 from tests.service.harness import Harness, Reply
+from tests.service.hostile import HOSTILE_BODIES
 from tests.service.process import ServeProcess
 
 AGENT = "Mozilla/5.0 (X11; Linux x86_64) Firefox/130.0"
@@ -138,6 +139,7 @@ def test_every_answer_is_the_same(site: Harness, caplog: pytest.LogCaptureFixtur
         visit(site, body={**ask, "domain": 7}),
         visit(site, origin="https://evil.example"),
         visit(site, sec_gpc="1"),
+        *(visit(site, body=each) for each in HOSTILE_BODIES if len(each) <= LARGEST_VISIT),
     ]
     shown = {
         (each.status, each.body, *(f"{name}: {value}" for name, value in each.headers.items()
