@@ -11,7 +11,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 import fadecount as fc
-from fadecount.noise import Law
+from fadecount.noise import DiscreteLaplace
 from tests.noise.named import NamedAhead
 
 ANNOUNCED = -1
@@ -89,7 +89,7 @@ class NamedNoise(NamedAhead):
         return mixed % (2 * self._spread + 1) - self._spread
 
     def many(
-        self, law: Law, level: int, rounds: range, nodes: range, width: int
+        self, law: DiscreteLaplace, level: int, rounds: range, nodes: range, width: int
     ) -> NDArray[np.int64]:
         assert law.scale > 0
         values = [

@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 from numpy.typing import NDArray
 
-from fadecount.noise import Ahead, DiscreteLaplace, KeyedNoise, Law
+from fadecount.noise import Ahead, DiscreteLaplace, KeyedNoise
 
 Rows = NDArray[np.int64]
 
@@ -13,7 +13,9 @@ Rows = NDArray[np.int64]
 class NamedAhead:
     """The part of a source that draws ahead, from its ``many``."""
 
-    def many(self, law: Law, level: int, rounds: range, nodes: range, width: int) -> Rows:
+    def many(
+        self, law: DiscreteLaplace, level: int, rounds: range, nodes: range, width: int
+    ) -> Rows:
         raise NotImplementedError
 
     def ahead(
