@@ -1161,9 +1161,9 @@ MUTANTS = (
     ),
     Mutant(
         "a backup with noise that is drawn ahead",
-        "streams/sqlite.py",
-        'target.execute("DELETE FROM ratchets")',
-        "pass",
+        "streams/backup.py",
+        "if table not in LEFT_OUT:",
+        "if True:",
         ("tests/streams/test_backup.py", "tests/streams/test_voids.py"),
     ),
     Mutant(
@@ -1221,6 +1221,13 @@ MUTANTS = (
         "        self._store.scrub()\n",
         "        pass\n",
         ("tests/service/test_leader.py",),
+    ),
+    Mutant(
+        "a copy that has a name before it is whole",
+        "streams/backup.py",
+        "            new.unlink(missing_ok=True)\n            target",
+        "            target",
+        ("tests/streams/test_backup.py",),
     ),
     Mutant(
         "temporary files outside of the store",
