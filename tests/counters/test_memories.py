@@ -19,7 +19,6 @@ from fadecount.mechanisms import Memories
 from fadecount.noise import Law, RoundedGaussian
 from tests.counters.memory_reference import Remembered
 from tests.false_alarm import EACH, explained
-from tests.noise.named import NamedAhead
 
 YEAR = fc.Gaussian(
     sigma=15.97605,
@@ -39,7 +38,7 @@ MECHANISMS = [
 ]
 
 
-class Waves(NamedAhead):
+class Waves:
     """Noise that is a function of its name: uniform within three deviations, times a factor."""
 
     def __init__(self, factor: float = 1.0) -> None:

@@ -13,7 +13,6 @@ from pathlib import Path
 import pytest
 
 import fadecount as fc
-from fadecount.cli import backup as backup_command
 from fadecount.cli.main import main
 from fadecount.errors import FadecountError, FenceError, ParameterError, StoreError
 from fadecount.streams import Description, FileFence, PostgresStore, Reader, Ticks
@@ -146,14 +145,6 @@ def test_a_dump_of_postgres_is_held_to_the_fence(
         assert command.replace("backup", "pg_dump").replace("restore", "pg_restore") in (
             capsys.readouterr().err
         )
-
-
-def test_the_advice_for_postgresql_leaves_out_noise_that_is_drawn_ahead(
-    capsys: pytest.CaptureFixture[str],
-) -> None:
-    assert main(["backup", "file", "--database", "postgresql://localhost/none"]) == 1
-    assert "--exclude-table-data=ratchets" in capsys.readouterr().err
-    assert "--exclude-table-data=ratchets" in (backup_command.__doc__ or "")
 
 
 def test_an_older_backup_is_refused_stream_by_stream(

@@ -33,7 +33,7 @@ from typing import Protocol
 import numpy as np
 from numpy.typing import NDArray
 
-from fadecount.counters.inputs import farthest, running_sums
+from fadecount.counters.inputs import max_abs, running_sums
 from fadecount.errors import SumOverflowError
 from fadecount.mechanisms import CARRY, IntervalSchedule, Memories, Schedule, scale_of
 from fadecount.mechanisms.memories import BLOCK, Memory
@@ -239,7 +239,7 @@ class MemoryPath:
         """Add the noise of some steps to sums in the shape (steps, counts), and write the state
         after them. Refused if a number would not fit 64 bits."""
         plan = self._memories
-        largest = farthest(drawn)
+        largest = max_abs(drawn)
         noise, room = np.zeros_like(drawn), np.empty_like(drawn)
         values = running_sums(drawn)
         values += state[0]

@@ -1,7 +1,6 @@
 """Exact discrete Laplace and rounded Gaussian noise, and its generator. No other package uses
 entropy."""
 
-from fadecount.noise.ahead import Ahead, Ratchet
 from fadecount.noise.chain import Chain, Difference
 from fadecount.noise.entropy import unpredictable
 from fadecount.noise.gaussian import LARGEST_DEVIATION, SMALLEST_DEVIATION, RoundedGaussian
@@ -14,7 +13,6 @@ __all__ = [
     "LARGEST_DEVIATION",
     "LARGEST_SCALE",
     "SMALLEST_DEVIATION",
-    "Ahead",
     "Chain",
     "Difference",
     "DiscreteLaplace",
@@ -22,7 +20,6 @@ __all__ = [
     "Law",
     "Lineage",
     "NoiseSource",
-    "Ratchet",
     "RoundedGaussian",
     "SystemNoise",
     "require_lineage",

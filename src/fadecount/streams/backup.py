@@ -4,9 +4,7 @@ one, of whichever database.
 The file is itself a store, complete without a write-ahead log, made by SQLite's online backup
 beside a running service: nobody waits. (``pg_dump`` and ``pg_restore`` do the same for PostgreSQL.)
 A backup holds true counts of open blocks (or true sums), figures under embargo and accepted inputs.
-It is as secret as the store, and sealed where the store is. It leaves out the noise that is drawn
-ahead (``--exclude-table-data='*.ratchets'`` for ``pg_dump``): with it, an old backup would explain
-figures that were published since. So the tied blocks that were open are void in a restored stream.
+It is as secret as the store, and sealed where the store is.
 
 Restoring never changes the fence. So a backup that is older than what was published is refused when
 its streams are opened, until the operator accepts the other history: drawing noise again for

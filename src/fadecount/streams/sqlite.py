@@ -166,8 +166,8 @@ class SQLiteDatabase(SQLiteConnection):
                 self._scrubbed = time.monotonic()
 
     def copy_into(self, path: Path) -> None:
-        """Copy the store, as it is at one moment, into an empty file that is complete by itself;
-        but for the noise that is drawn ahead, of which nothing is left in it.
+        """Copy the store, as it is at one moment, into an empty file that is complete by
+        itself.
 
         It is SQLite's online backup in one step: writers go on meanwhile, in the write-ahead log.
         """
@@ -175,10 +175,6 @@ class SQLiteDatabase(SQLiteConnection):
         def copy() -> None:
             with closing(sqlite3.connect(path, isolation_level=None)) as target:
                 self._connection.backup(target)
-                # memory: a journal on disk would hold what is deleted
-                for pragma in ("journal_mode = MEMORY", "secure_delete = ON"):
-                    target.execute(f"PRAGMA {pragma}").fetchall()
-                target.execute("DELETE FROM ratchets")
                 target.execute("PRAGMA journal_mode = DELETE").fetchall()
 
         self._run(copy)
