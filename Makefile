@@ -67,8 +67,6 @@ figures-accuracy: $(VENV)/demo ## how far figures of a year of flights are from 
 
 exactness: $(VENV)/test ## compare millions of draws with exact arithmetic
 	$(BIN)/python -m campaigns.exactness
-	$(BIN)/python -m campaigns.exactness.gaussian
-	$(BIN)/python -m campaigns.exactness.gaussian_steps
 
 block-losses: $(VENV)/test ## compare block counters with brute force, linear programs and single steps
 	$(BIN)/python -m campaigns.blocks

@@ -9,13 +9,10 @@ import numpy as np
 
 import fadecount as fc
 from benchmarks.measure import FLOOR, Case
-from fadecount.noise import DiscreteLaplace, KeyedNoise, RoundedGaussian
+from fadecount.noise import DiscreteLaplace, KeyedNoise
 from fadecount.noise.generator import words
 
 MECHANISM = fc.Gradual(epsilon=0.1, exponent=2.0)
-GAUSSIAN = fc.Gaussian(
-    sigma=16.5, half_lives=(13417, 24, 1.5, 0.5), weights=(0.0001, 0.0025, 0.2374, 0.34, 0.42)
-)
 BLOCKS = fc.Blocks(
     fc.Level(1, 0.246),
     fc.Level(12, 0.254, later=((61, 0.320),)),
@@ -61,32 +58,6 @@ def counters() -> list[Case]:
     ]
 
 
-def gaussian_counters() -> list[Case]:
-    """The same work with Gaussian noise: a design with four half-lives."""
-    scalar, single = fc.Counter(GAUSSIAN), fc.Counter(GAUSSIAN)
-    rows, row = fc.Counter(GAUSSIAN, shape=(KEYS,)), fc.Counter(GAUSSIAN, shape=(KEYS,))
-    items = np.ones(ITEMS, dtype=np.int64)
-    keyed = np.ones((ROWS, KEYS), dtype=np.int64)
-    return [
-        Case("Gaussian extend, 10^6 items, scalar", ITEMS, lambda: scalar.extend(items), ours=True),
-        Case(
-            "Gaussian extend, shape (10^5,), per key and step",
-            ROWS * KEYS,
-            lambda: rows.extend(keyed),
-            ours=True,
-        ),
-        Case(
-            "Gaussian step, shape (10^5,), per key and step",
-            ROWS * KEYS,
-            _repeated(row.step, list(keyed)),
-            ours=True,
-        ),
-        Case(
-            "Gaussian step, scalar, one call", STEPS, _repeated(single.step, [1] * STEPS), ours=True
-        ),
-    ]
-
-
 def block_counters() -> list[Case]:
     """The same work with blocks: a year of minutes with hours, days and months. Rows go through
     whole blocks, so that each pays its share of those that end."""
@@ -115,21 +86,8 @@ def block_counters() -> list[Case]:
 
 
 def draws() -> list[Case]:
-    law, broad = DiscreteLaplace(SCALE), RoundedGaussian(2.0**28)
-    room = np.empty(DRAWS, dtype=np.int64)
-    generator = np.random.Generator(np.random.PCG64())
-    return [
-        Case("one exact draw in bulk", DRAWS, lambda: law.fill(room, words), ours=True),
-        Case(
-            "one exact Gaussian draw in bulk, deviation 2^28",
-            DRAWS,
-            lambda: broad.fill(room, words),
-            ours=True,
-        ),
-        Case(
-            "one draw of numpy's standard_normal", DRAWS, lambda: generator.standard_normal(DRAWS)
-        ),
-    ]
+    law, room = DiscreteLaplace(SCALE), np.empty(DRAWS, dtype=np.int64)
+    return [Case("one exact draw in bulk", DRAWS, lambda: law.fill(room, words), ours=True)]
 
 
 def keyed_draws() -> list[Case]:

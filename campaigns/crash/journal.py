@@ -14,7 +14,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from fadecount.noise import Law, SystemNoise
+from fadecount.noise import DiscreteLaplace, SystemNoise
 
 Record = dict[str, Any]
 
@@ -42,7 +42,7 @@ class JournalNoise:
         self.first_column = 0
 
     def many(
-        self, law: Law, level: int, rounds: range, nodes: range, width: int
+        self, law: DiscreteLaplace, level: int, rounds: range, nodes: range, width: int
     ) -> NDArray[np.int64]:
         values = self._source.many(law, level, rounds, nodes, width)
         names = [(level, r, n) for r in rounds for n in nodes]

@@ -59,7 +59,6 @@ MECHANISMS = (
     fc.Refresh(window=5, epsilon_current=0.5, epsilon_past=0.25),
     fc.Linear(epsilon=0.5),
     fc.Binary(epsilon=1.0, horizon=1 << 20),
-    fc.Gaussian(sigma=3.0, half_lives=(20, 1), weights=(0.01, 0.29, 0.7), delay=1),
 )
 BLOCKS = fc.Blocks(
     fc.Level(1, 0.5),

@@ -43,7 +43,6 @@ CASES: dict[str, fc.Mechanism] = {
     ),
     "gradual": fc.Gradual(epsilon=0.05),
     "gradual, delayed": fc.Gradual(epsilon=0.05, exponent=2.0, delay=3),
-    "gaussian": fc.Gaussian(sigma=20.0, half_lives=(64, 8), weights=(0.1, 0.2, 0.7)),
 }
 
 

@@ -19,7 +19,6 @@ CASES: dict[str, fc.Mechanism] = {
     "gradual": fc.Gradual(epsilon=0.02),
     "gradual, exponent 2, delay 7": fc.Gradual(epsilon=0.02, exponent=2.0, delay=7),
     "designed": fc.Designed(budgets=(0.05, 0.02, 0.04, 0.01)),
-    "gaussian": fc.Gaussian(sigma=20.0, half_lives=(64, 8), weights=(0.1, 0.2, 0.7)),
     "linear": fc.Linear(epsilon=0.02),
     "refresh": fc.Refresh(window=12, epsilon_current=0.2, epsilon_past=0.02),
     "binary": fc.Binary(epsilon=0.2, horizon=127),

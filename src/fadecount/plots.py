@@ -18,7 +18,7 @@ import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, Final, Self
+from typing import TYPE_CHECKING, Any, Final, Self
 from zoneinfo import ZoneInfo
 
 import numpy as np
@@ -26,6 +26,11 @@ from numpy.typing import NDArray
 
 from fadecount.errors import ParameterError, bad_parameter, missing_extra
 from fadecount.mechanisms import Mechanism
+from fadecount.planning.published import lost
+
+if TYPE_CHECKING:
+    from fadecount.planning import Option, Plan
+    from fadecount.planning.published import PublishedFigure
 
 try:
     import matplotlib
@@ -43,6 +48,7 @@ __all__ = [
     "check_picture",
     "draw_curves",
     "draw_panels",
+    "draw_plan",
     "draw_releases",
     "new_figure",
     "save_figure",
@@ -252,6 +258,64 @@ def _mark_places(ages: NDArray[np.int64], group: int) -> list[int]:
     wanted = (np.arange(6) + 0.25 + 0.12 * (group % 6)) / 6.0 * logs[-1]
     places: list[int] = np.unique(np.searchsorted(logs, wanted).clip(max=len(ages) - 1)).tolist()
     return places
+
+
+# Plans
+# ------------------------------------------------------------------------------------------------
+_PLAN_AGES = 96
+_ROOM = 0.42
+
+
+def draw_plan(figure: Figure | SubFigure, made: Plan, option: Option) -> None:
+    """Draw what an option of a plan promises, and what it publishes when, over one axis of time:
+    above, the loss of one unit by its age, below the limits that were asked for; below, the figures
+    of each length, how long after their end they appear, and how far they may then be from the true
+    count (95 %)."""
+    request, mechanism = made.request, option.mechanism
+    figures, limits = made.published(option), request.limits()
+    grid = np.rint(np.geomspace(1, request.horizon, _PLAN_AGES)).astype(np.int64).tolist()
+    ages = sorted({0, *grid, *(age for age, _ in limits), *(figure.lag for figure in figures)})
+    losses = [lost(mechanism, age, request) for age in ages]
+    lengths = list(dict.fromkeys(figure.per for figure in figures))
+    with matplotlib.rc_context(RC):
+        ratios = (3.0, 0.9 + _ROOM * len(lengths))
+        upper, lower = figure.subplots(2, 1, sharex=True, height_ratios=ratios)
+        upper.plot(ages, losses, drawstyle="steps-pre", color=COLOURS[0], linewidth=2.0)
+        upper.fill_between(ages, losses, step="pre", color=_BAND, alpha=0.45, linewidth=0)
+        begin = 0
+        for age, most in sorted(limits):
+            upper.hlines(most, begin, age, color=COLOURS[1], linewidth=1.6, linestyle=(0, (4, 2)))
+            begin = age
+        upper.set_ylim(0.0, 1.12 * max(losses[-1], *(most for _, most in limits)))
+        upper.set_ylabel("privacy loss (epsilon)")
+        upper.set_title(f"What is lost about one {request.unit.subject}, by its age")
+        plain_numbers(upper)
+        for place, per in enumerate(lengths):
+            _draw_stages(lower, place, [each for each in figures if each.per == per])
+        lower.set_yticks(range(len(lengths)), lengths)
+        lower.set_ylim(len(lengths) - 0.5, -0.7)
+        lower.grid(axis="y", visible=False)
+        lower.set_title("Figures: when they appear after their end, and how exact they are (95 %)")
+        _age_axis(lower, request.horizon, request.tick_seconds, request.unit.subject)
+        lower.set_xlabel(
+            "age, or time after the end" + ("" if request.tick_seconds else " (steps)")
+        )
+        handles = [
+            Line2D([], [], color=COLOURS[0], linewidth=2.0, label="loss, exact"),
+            Line2D([], [], color=COLOURS[1], linestyle=(0, (4, 2)), label="limit asked for"),
+        ]
+        upper.legend(handles=handles, loc="upper left")
+
+
+def _draw_stages(axes: Axes, place: int, stages: Sequence[PublishedFigure]) -> None:
+    """A length of figures: a line from its first stage on, which becomes thicker with each."""
+    ends = [*(each.lag for each in stages[1:]), axes.get_xlim()[1] * 1e12]
+    for number, (stage, end) in enumerate(zip(stages, ends, strict=True)):
+        look: dict[str, Any] = {"color": _RELEASED, "zorder": 2, "clip_on": True}
+        axes.hlines(place, stage.lag, end, linewidth=2.0 + 2.5 * number, **look)
+        axes.plot([stage.lag], [place], marker="o", markersize=6, color=_RELEASED, zorder=3)
+        note: dict[str, Any] = {"textcoords": "offset points", "fontsize": 9}
+        axes.annotate(f"± {stage.half_width:,}", (stage.lag, place), (2, 6), **note)
 
 
 # The axis of ages

@@ -11,7 +11,7 @@ import pytest
 
 import fadecount as fc
 from fadecount.streams.export import COLUMNS
-from tests.browser.conftest import DAY, HOUR, NOON, SCREENSHOTS, Visit
+from tests.browser.conftest import DAY, HOUR, NOON, Visit
 from tests.service.harness import Harness
 
 Start = Callable[..., Visit]
@@ -398,14 +398,13 @@ def test_the_curve_is_read_by_keyboard_too(visit: Start) -> None:
     )
 
 
-def test_gaussian_noise_is_explained(visit: Start, tmp_path: Path) -> None:
-    """A promise with a delta, for a person with several keys."""
+def test_a_person_with_several_keys_is_explained(visit: Start, tmp_path: Path) -> None:
     with Harness(tmp_path, public=True) as harness, harness.client() as client:
         unit: dict[str, str | int] = {"of": "person", "events": 3, "keys": 4}
         client.create(
             "people",
             tick="1m",
-            mechanism=fc.Gaussian.gradual(40.0),
+            mechanism=fc.Gradual(epsilon=0.01),
             keys=["east", "west"],
             unit=unit,
         )
@@ -419,8 +418,5 @@ def test_gaussian_noise_is_explained(visit: Start, tmp_path: Path) -> None:
         assert page.inner_text("#age-words").startswith("All that one person did within a tick, ")
         shown = harness.request("GET", "/v1/streams/people/privacy").json()["curve"][0]
         assert page.inner_text("#age-loss") == shown["shown"]
-        said = page.inner_text("#meaning")
-        assert "right in at most" in said and "except with a chance of 1e-09" in said
-        SCREENSHOTS.mkdir(parents=True, exist_ok=True)
-        page.screenshot(path=SCREENSHOTS / "gaussian.png", full_page=True)
+        assert "be at most" in page.inner_text("#meaning")
         page.close()

@@ -9,7 +9,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 import fadecount as fc
-from fadecount.noise import Law
+from fadecount.noise import DiscreteLaplace
 
 Noise = Callable[[int, int, int], int]
 """The noise of a block of a level at a stage, from 1, 0 and 0."""
@@ -67,7 +67,7 @@ class NamedNoise:
         return mixed % (2 * self._spread + 1) - self._spread
 
     def many(
-        self, law: Law, level: int, rounds: range, nodes: range, width: int
+        self, law: DiscreteLaplace, level: int, rounds: range, nodes: range, width: int
     ) -> NDArray[np.int64]:
         assert law.scale > 0
         values = [

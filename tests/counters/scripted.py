@@ -8,7 +8,7 @@ from numpy.typing import ArrayLike, NDArray
 
 import fadecount as fc
 from fadecount.mechanisms import CARRY
-from fadecount.noise import Law
+from fadecount.noise import DiscreteLaplace
 
 Name = tuple[int, int, int]
 
@@ -30,7 +30,7 @@ class ScriptedNoise:
         self.calls = 0
 
     def many(
-        self, law: Law, level: int, rounds: range, nodes: range, width: int
+        self, law: DiscreteLaplace, level: int, rounds: range, nodes: range, width: int
     ) -> NDArray[np.int64]:
         values = [
             self._give(law, (level, each, node), key)
@@ -42,7 +42,7 @@ class ScriptedNoise:
         array.flags.writeable = False
         return array
 
-    def _give(self, law: Law, name: Name, key: int) -> int:
+    def _give(self, law: DiscreteLaplace, name: Name, key: int) -> int:
         assert (name, key) not in self.asked, f"{name} was drawn twice for key {key}"
         assert self.scales.setdefault(name[0], law.scale) == law.scale
         self.asked.add((name, key))

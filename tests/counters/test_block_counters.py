@@ -26,7 +26,7 @@ from fadecount.errors import (
 )
 from fadecount.mechanisms import Figure
 from fadecount.mechanisms.noise_law import variance_of
-from fadecount.noise import Law, Lineage
+from fadecount.noise import DiscreteLaplace, Lineage
 from tests.counters.block_reference import NamedNoise, live_totals, published
 from tests.mechanisms.block_oracles import random_design
 
@@ -405,7 +405,7 @@ def test_scripted_noise_is_never_asked_for_with_another_law() -> None:
             self.scales: dict[tuple[int, int], set[float]] = {}
 
         def many(
-            self, law: Law, level: int, rounds: range, nodes: range, width: int
+            self, law: DiscreteLaplace, level: int, rounds: range, nodes: range, width: int
         ) -> NDArray[np.int64]:
             for each in rounds:
                 self.scales.setdefault((level, each), set()).add(law.scale)

@@ -17,7 +17,7 @@ from fadecount.counters.figures import FigureMaker, OpenBlock
 from fadecount.errors import ForkedError
 from fadecount.mechanisms.figures import Calendar, EqualBlocks
 from fadecount.mechanisms.noise_law import variance_of
-from fadecount.noise import Law, Lineage
+from fadecount.noise import DiscreteLaplace, Lineage
 from tests.counters.block_reference import NamedNoise
 from tests.counters.test_block_counters import SMALL
 from tests.false_alarm import EACH, explained
@@ -197,7 +197,7 @@ class TestSystemNoise:
 
         class Recorded(NamedNoise):
             def many(
-                self, law: Law, level: int, rounds: range, nodes: range, width: int
+                self, law: DiscreteLaplace, level: int, rounds: range, nodes: range, width: int
             ) -> NDArray[np.int64]:
                 asked.extend((level, node) for _ in rounds for node in nodes)
                 return super().many(law, level, rounds, nodes, width)

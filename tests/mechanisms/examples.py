@@ -33,24 +33,10 @@ EXAMPLES: dict[str, list[fc.Mechanism]] = {
         fc.Refresh(window=1, epsilon_current=0.5, epsilon_past=0.3),
     ],
     "binary": [fc.Binary(epsilon=0.8, horizon=1023), fc.Binary(epsilon=1.0, horizon=1500)],
-    "gaussian": [
-        fc.Gaussian(
-            sigma=16.0,
-            half_lives=(8192, 32, 1),
-            weights=(2.0**-14, 3 * 2.0**-10, 0.25, 0.74700927734375),
-        ),
-        fc.Gaussian(
-            sigma=3.0, half_lives=(50, 2.5, 0.75), weights=(0.0, 0.1, 0.3, 0.6), delta=1e-6, delay=7
-        ),
-        fc.Gaussian.gradual(4.0, growth=0.5),
-        fc.Gaussian.gradual(2.0, growth=-0.6, delay=1),
-    ],
 }
 """By kind. A new mechanism is tested by everything below as soon as it has an example here."""
 
 ALL = [mechanism for examples in EXAMPLES.values() for mechanism in examples]
-SLOTTED = [mechanism for mechanism in ALL if not isinstance(mechanism, fc.Gaussian)]
-"""Those whose outputs are the sum and the noise variables in use."""
 
 SEQUENCES: dict[str, fc.Mechanism] = {
     "constant": fc.Gradual(epsilon=0.5, exponent=1.0),

@@ -14,7 +14,7 @@ from scipy.optimize import linprog
 
 import fadecount as fc
 from fadecount.errors import ParameterError
-from fadecount.mechanisms.loss import float_above
+from fadecount.mechanisms.loss import loss_of_units
 from tests.mechanisms.shift_program import delay_of, uses_of
 
 TOLERANCE = 1e-7
@@ -135,7 +135,7 @@ def test_sums_are_rounded_up_and_no_further() -> None:
     chance = random.Random(2)
     for _ in range(300):
         units = chance.getrandbits(chance.randint(1, 150))
-        rounded = float_above(units)
+        rounded = loss_of_units(units)
         exact = Fraction(units, 1 << 83)
         assert Fraction(math.nextafter(rounded, -1.0)) < exact <= Fraction(rounded)
 

@@ -40,7 +40,6 @@ MECHANISMS: dict[str, fc.Mechanism] = {
         fc.Level(4, 1.0, lag=1),
         fc.Level(60, 1.0, lag=1),
     ),
-    "gaussian": fc.Gaussian(sigma=16.0, half_lives=(32, 1), weights=(0.01, 0.25, 0.74)),
 }
 _OWN = (
     "date",

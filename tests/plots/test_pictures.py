@@ -21,6 +21,7 @@ from fadecount.plots import (
     Curve,
     draw_curves,
     draw_panels,
+    draw_plan,
     draw_releases,
     new_figure,
     save_figure,
@@ -188,3 +189,25 @@ def test_any_span_of_time_has_marks(tmp_path: Path, hours: int) -> None:
     figure = new_figure()
     draw_panels(figure, table, keys, bars=False)
     save_figure(figure, tmp_path / "panels.svg")
+
+
+@pytest.mark.parametrize("option", range(3))
+@pytest.mark.parametrize("unit", [fc.Unit(), fc.Unit(of="person", events=2, per="1d")])
+def test_a_plan_is_drawn_as_it_is(option: int, unit: fc.Unit, tmp_path: Path) -> None:
+    """Each stage of each figure stands at its lag with its half width, and the loss that is drawn
+    is that of the plan: at most the limit that is drawn above it."""
+    made = fc.plan({"1d": 1.0, "30d": 2.0, "1y": 4.0}, tick="1h", unit=unit)
+    figure = new_figure()
+    draw_plan(figure, made, made.options[option])
+    upper, lower = figure.axes
+    published = made.published(made.options[option])
+    notes = [(note.xy[0], note.get_text()) for note in lower.texts]  # type: ignore[attr-defined]
+    assert notes == [(each.lag, f"± {each.half_width:,}") for each in published]
+    ages, losses = (np.asarray(each) for each in upper.get_lines()[0].get_data())
+    curve = dict(made.options[option].curve)
+    shown = dict(zip(ages.tolist(), losses.tolist(), strict=True))
+    for age, most in made.request.limits():
+        assert shown[age] == curve[age] <= most
+        before = ages <= age
+        assert losses[before].max() <= most
+    save_figure(figure, tmp_path / "plan.svg")

@@ -9,7 +9,7 @@ from numpy.typing import NDArray
 
 import fadecount as fc
 from fadecount.mechanisms import Unit
-from fadecount.noise import Law
+from fadecount.noise import DiscreteLaplace
 from fadecount.streams import Batch, Description, Store, Stream, Ticks
 from fadecount.streams.discovery import DISCOVERED, HiddenKeys
 from fadecount.streams.slots import Table
@@ -30,7 +30,7 @@ class ScriptedNoise:
         self._stages = [list(stage) for stage in stages]
 
     def many(
-        self, _law: Law, level: int, rounds: range, nodes: range, width: int
+        self, _law: DiscreteLaplace, level: int, rounds: range, nodes: range, width: int
     ) -> NDArray[np.int64]:
         values = np.zeros((len(rounds), len(nodes), width), dtype=np.int64)
         if level == DISCOVERED:

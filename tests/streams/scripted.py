@@ -9,7 +9,7 @@ from numpy.typing import NDArray
 
 import fadecount as fc
 from fadecount.mechanisms import CARRY, Schedule
-from fadecount.noise import Law
+from fadecount.noise import DiscreteLaplace
 
 
 class NamedNoise:
@@ -20,7 +20,7 @@ class NamedNoise:
         self.drawn: list[tuple[int, int, int]] = []
 
     def many(
-        self, law: Law, level: int, rounds: range, nodes: range, width: int
+        self, law: DiscreteLaplace, level: int, rounds: range, nodes: range, width: int
     ) -> NDArray[np.int64]:
         self.drawn += [(level, r, n) for r in rounds for n in nodes]
         values = [

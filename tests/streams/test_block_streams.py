@@ -16,7 +16,7 @@ from numpy.typing import NDArray
 
 import fadecount as fc
 from fadecount.errors import ClockError, StoreError
-from fadecount.noise import Law
+from fadecount.noise import DiscreteLaplace
 from fadecount.streams import Seal, Store, Ticks
 from fadecount.streams import stream as stream_module
 from fadecount.streams.database import STREAM_TABLES
@@ -426,7 +426,7 @@ def test_laws_are_those_of_the_design(backend: Backend) -> None:
 
     class Scales(NamedNoise):
         def many(
-            self, law: Law, level: int, rounds: range, nodes: range, width: int
+            self, law: DiscreteLaplace, level: int, rounds: range, nodes: range, width: int
         ) -> NDArray[np.int64]:
             for each in rounds:
                 scales.setdefault((level, each), set()).add(law.scale)

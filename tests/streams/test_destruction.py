@@ -13,7 +13,7 @@ import numpy as np
 import pytest
 from numpy.typing import NDArray
 
-from fadecount.noise import Law
+from fadecount.noise import DiscreteLaplace
 from fadecount.streams import Reader, Seal, Store, sqlite
 from fadecount.streams.audit_log import AuditLog
 from fadecount.streams.backup import make_backup
@@ -33,7 +33,7 @@ class Shifted(NamedNoise):
         return 1_234_567_890_123 * (level + 1) + block
 
     def many(
-        self, law: Law, level: int, rounds: range, nodes: range, width: int
+        self, law: DiscreteLaplace, level: int, rounds: range, nodes: range, width: int
     ) -> NDArray[np.int64]:
         each = [[self.value(level, stage, node) for node in nodes] for stage in rounds]
         return np.repeat(np.array(each, dtype=np.int64)[..., np.newaxis], width, axis=2)

@@ -1,5 +1,5 @@
 """Streams that count the same people: their losses add up, and never exceed the promise of the
-group. Sums are compared with linear programs, Gaussian ones with the exact tradeoff."""
+group. Sums are compared with linear programs."""
 
 from __future__ import annotations
 
@@ -11,12 +11,10 @@ from fractions import Fraction
 from pathlib import Path
 
 import pytest
-from scipy.stats import norm
 
 import fadecount as fc
 from fadecount.errors import ParameterError
 from fadecount.mechanisms import Unit
-from fadecount.mechanisms.gaussian_law import epsilon_at
 from fadecount.streams import Description, FileFence, Group, SQLiteStore, Ticks
 from fadecount.streams.loss import GroupLoss, Member, StreamLoss
 from tests.mechanisms.block_oracles import program_loss, random_design
@@ -129,30 +127,6 @@ def test_decimals_add_up_as_they_are_written() -> None:
         less = replace(group, promise=((None, 0.299999),))
         with pytest.raises(ParameterError, match=r"at most 0.299999 in the end"):
             GroupLoss(group=less, unit="", members=members).require_promise()
-
-
-def test_gaussian_streams_add_squares_and_pure_ones_their_epsilon() -> None:
-    gaussian = [fc.Gaussian.gradual(epsilon, delta=1e-6) for epsilon in (0.5, 1.0)]
-    members = [
-        Member(name=str(at), loss=StreamLoss(mechanism=each), tick_seconds=60)
-        for at, each in enumerate([*gaussian, DAYS])
-    ]
-    group = Group.of("all", {"ever": 0})
-    mus = [member.loss.at_age(10).amount for member in members[:2]]
-    both = GroupLoss(group=group, unit="", members=tuple(members[:2]))
-    together = float(both.total(600) or 0)
-    assert together == pytest.approx(float(epsilon_at(math.hypot(*mus), 1e-6)), rel=1e-9)
-    mixed = GroupLoss(group=group, unit="", members=tuple(members))
-    stated = float(mixed.total(600) or 0)
-    assert stated == pytest.approx(together + 0.1)
-    assert mixed.delta == 1e-6 and "except with a chance of 1e-06" in mixed.text
-    # the worst pure noise is a coin: the exact delta of both at the stated epsilon
-    mu, coin = math.hypot(*mus), math.exp(0.1) / (1 + math.exp(0.1))
-    delta = sum(
-        share * (norm.cdf(mu / 2 - left / mu) - math.exp(left) * norm.cdf(-mu / 2 - left / mu))
-        for share, left in ((coin, stated - 0.1), (1 - coin, stated + 0.1))
-    )
-    assert delta <= 1e-6
 
 
 def test_a_stream_that_would_break_the_promise_is_refused(backend: Backend) -> None:

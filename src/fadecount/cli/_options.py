@@ -180,14 +180,14 @@ def _keys(arguments: argparse.Namespace) -> tuple[str, ...]:
     return tuple(names)
 
 
-def per_person(text: str, *, name: str = "--per-person") -> tuple[int, str]:
+def per_person(text: str) -> tuple[int, str]:
     """Return how many events of a person count, and in which slot: ``tick`` or a length of the
     calendar."""
     written = re.fullmatch(r"\s*(\d{1,7})(?:/(\w+))?\s*", text)
     slot = _PERIODS.get(written[2], written[2]) if written and written[2] else "tick"
     if written is None or (slot != "tick" and BlockLength.named(slot) is None):
         bound = "a number of events per tick, hour, day or month"
-        raise bad_parameter(name, text, bound, "such as 1/tick or 4/day")
+        raise bad_parameter("--per-person", text, bound, "such as 1/tick or 4/day")
     return int(written[1]), slot
 
 

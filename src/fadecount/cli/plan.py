@@ -13,13 +13,13 @@ examples:
   fadecount plan --tick 1m --horizon 1y --loss 1d=1 --loss 1y=4 --delay 1h \\
     --save plan.json
   fadecount plan --tick 1m --horizon 1y --loss 1y=4 --per-person 4/day
-  fadecount plan --tick 1m --horizon 1y --loss 1y=4 --delta 1e-9 \\
+  fadecount plan --tick 1m --horizon 1y --loss 1y=4 \\
     --per-person 3/tick --keys-per-person 4 --save plan.json
   fadecount plan --tick 1m --loss 1h=0.5 --loss 30d=2 --loss 1y=4 --delta 1e-9 \\
     --per-person 1/day --discover 1d --save plan.json
   fadecount plan --tick 1h --loss 1y=4 --per-person 4/day \\
     --sample rides.csv --time at --person card
-  fadecount plan --open
+  fadecount plan --tick 1m --loss 1h=0.5 --loss 1y=4 --plot plan.svg
 """
 
 from __future__ import annotations
@@ -61,8 +61,8 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         ("--per-person", "N/TIME", person, str),
         ("--keys-per-person", "K", "up to N events under each of up to K keys", 1),
         ("--max-amount", "N", "largest amount of an event; more is cut to it", 1),
-        ("--delta", "D", "offer Gaussian noise too: promises that fail with chance D", float),
         ("--discover", "1d[=PART]", discover, str),
+        ("--delta", "D", "chance that a key appears that one person alone brought", float),
     )
     add_options(
         parser.add_argument_group("sample", "for you only: which cap leaves out how much"),
@@ -76,7 +76,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         ("--save", "FILE", "save the option as a plan file", str),
         ("--force", None, "overwrite the plan file", bool),
         JSON_OPTION,
-        ("--open", None, "choose the curve on a page in the browser, for this machine only", bool),
+        ("--plot", "FILE", "draw promise, errors and times as .png, .svg, .pdf or .html", str),
     )
 
 
@@ -84,14 +84,18 @@ def run(arguments: argparse.Namespace) -> int:
     from fadecount import Blocks, plan
     from fadecount.planning import plan_json, save_plan
 
-    if arguments.open:
-        return _open(arguments)
+    if arguments.plot:
+        from fadecount.plots import check_picture
+
+        check_picture(arguments.plot)
     with waiting("planning"):
         made = plan(**_plan_arguments(arguments))
     chosen = _chosen(made, arguments.option)
     caps = [*_caps(arguments, made, chosen)]
     if arguments.save:
         save_plan(arguments.save, made, chosen, force=arguments.force)
+    if arguments.plot:
+        _plot(arguments.plot, made, chosen)
     if arguments.json:
         print(plan_json(made, chosen))
         return 0
@@ -139,24 +143,12 @@ def _day_and_total(widths: list[Width]) -> tuple[str, str]:
     return "-" if day is None else f"± {_figure(day)}", total
 
 
-def _open(arguments: argparse.Namespace) -> int:
-    """Serve the page until Ctrl-C, and open it in the browser."""
-    import threading
-    import webbrowser
+def _plot(path: str, made: Plan, chosen: Option) -> None:
+    from fadecount.plots import draw_plan, new_figure, save_figure
 
-    from fadecount.cli._plan_page import serve_plan_page
-
-    for name, value in vars(arguments).items():
-        if name != "open" and value != arguments.parser.get_default(name) and name != "command":
-            option = f"--{name.replace('_', '-')}"
-            why = "the page asks for what it plans (not for keys that appear by themselves)"
-            raise ParameterError(f"{option} must be left out with --open; {why}")
-
-    def announce(address: str) -> None:
-        print(f"choose your curve at {address}\nCtrl-C ends it", flush=True)
-        threading.Thread(target=webbrowser.open, args=(address,), daemon=True).start()
-
-    return serve_plan_page(announce)
+    figure = new_figure(7.6, 6.2)
+    draw_plan(figure, made, chosen)
+    save_figure(figure, path)
 
 
 def _chosen(made: Plan, number: int | None) -> Option:
@@ -234,8 +226,6 @@ def _request_lines(request: Request) -> Iterator[str]:
     if (unit := request.unit).sensitivity > 1 or unit.of == "person":
         from_start = "" if unit.per == "tick" else f"; ages count from the {unit.slot}'s start"
         yield from textwrap.wrap(f"for {unit.text}{from_start}", WIDTH)
-    if request.delta is not None and request.discover is None:
-        yield f"Gaussian options keep their promise except with probability {request.delta:g}"
     if request.mean_error is not None:
         yield f"wanted: a mean error of at most {request.mean_error:,.6g}"
 
@@ -253,7 +243,7 @@ def _losses(request: Request, chosen: Option) -> Iterator[str]:
 
 def _published(made: Plan, chosen: Option) -> Iterator[str]:
     heads = ("figures per", "status", "published after its end", "lost (ε)", "95 %")
-    yield from aligned([heads, *published_rows(made, chosen)], "<<<>>")
+    yield from aligned([heads, *_published_rows(made, chosen)], "<<<>>")
     yield from textwrap.wrap(
         f"lost: about {made.request.unit.text}, at most, by everything that is published"
         " up to that age; 95 %: the true count is that close with at least 95 %",
@@ -261,7 +251,7 @@ def _published(made: Plan, chosen: Option) -> Iterator[str]:
     )
 
 
-def published_rows(made: Plan, chosen: Option) -> list[tuple[str, ...]]:
+def _published_rows(made: Plan, chosen: Option) -> list[tuple[str, ...]]:
     """Return what an option publishes: slot, status, how long after its end, what is lost by then,
     and how exact it is."""
     return [
@@ -302,13 +292,13 @@ def _appearances(made: Plan) -> Iterator[str]:
 
 def _widths(made: Plan, chosen: Option) -> Iterator[str]:
     yield "how exact counts will be (95 %)"
-    rows = width_rows(made, chosen)
+    rows = _width_rows(made, chosen)
     yield from aligned(
         [(name, f"{margin} ({why})" if why else margin) for name, margin, why in rows], "<<"
     )
 
 
-def width_rows(made: Plan, chosen: Option) -> list[tuple[str, str, str]]:
+def _width_rows(made: Plan, chosen: Option) -> list[tuple[str, str, str]]:
     """Return how exact counts will be: which, its margin, and when it is that exact or how exact it
     is otherwise."""
     rows = []

@@ -25,10 +25,10 @@ from fadecount.counters.inputs import (
     running_sums,
     sum_too_large,
 )
-from fadecount.counters.paths import IntervalPath, MemoryPath, NoisePath, Path
+from fadecount.counters.paths import IntervalPath, NoisePath, Path
 from fadecount.counters.state import MOST_AHEAD, Parts, SavedState, damaged
 from fadecount.errors import HorizonError, ParameterError, bad_parameter
-from fadecount.mechanisms import Blocks, Figure, IntervalSchedule, Mechanism, Memories
+from fadecount.mechanisms import Blocks, Figure, IntervalSchedule, Mechanism
 from fadecount.noise import Lineage, NoiseSource, SystemNoise, require_lineage
 
 Row = Sequence[int] | NDArray[np.integer]
@@ -118,13 +118,11 @@ class Counter:
             )
         self._delay, self._horizon = mechanism.delay, mechanism.last_step
         self._delayed: deque[Any] = deque()
-        self._path: Path
-        if isinstance(noise, Memories):
-            self._path = MemoryPath(noise, source, self._width)
-        elif isinstance(noise, IntervalSchedule):
-            self._path = IntervalPath(noise, source)
-        else:
-            self._path = NoisePath(noise, source, self._width)
+        self._path: Path = (
+            IntervalPath(noise, source)
+            if isinstance(noise, IntervalSchedule)
+            else NoisePath(noise, source, self._width)
+        )
 
     def __repr__(self) -> str:
         return f"Counter({self._mechanism!r}, shape={self.shape}, time={self.time})"

@@ -27,7 +27,7 @@ from numpy.typing import NDArray
 from fadecount.checks import LONGEST, require_integer
 from fadecount.counters.inputs import LARGEST_SUM
 from fadecount.errors import SavedStateError
-from fadecount.mechanisms import Blocks, Intervals, Mechanism, Schedule
+from fadecount.mechanisms import Blocks, Intervals, Mechanism
 
 MOST_AHEAD = 1 << 12
 """How many numbers, over all keys, are drawn ahead at most, or those of one step."""
@@ -101,8 +101,7 @@ class SavedState:
         numbers = np.frombuffer(content[length:], dtype="<i8").astype(np.int64)
         rows = numbers.reshape((1 + delayed + tails + ahead, width or 1))
         counts, noise, to_come = np.split(rows, [1 + delayed, 1 + delayed + tails])
-        plain = not isinstance(mechanism, Blocks) and isinstance(mechanism.noise, Schedule)
-        bound = _LARGEST_NOISE if plain else LARGEST_SUM
+        bound = LARGEST_SUM if isinstance(mechanism, Blocks) else _LARGEST_NOISE
         if isinstance(mechanism, Intervals):  # up to 64 of them are added up
             bound >>= 6
         bounds = (counts, LARGEST_SUM), (noise, bound), (to_come, _LARGEST_NOISE)

@@ -13,11 +13,9 @@ from fadecount.mechanisms.figures import (
     Figures,
     ListedFigures,
 )
-from fadecount.mechanisms.gaussian import Gaussian
 from fadecount.mechanisms.intervals import Intervals, IntervalSchedule
 from fadecount.mechanisms.level_budgets import Designed, Gradual, Linear
 from fadecount.mechanisms.loss import Loss
-from fadecount.mechanisms.memories import Memories
 from fadecount.mechanisms.noise_law import scale_of
 from fadecount.mechanisms.plan_file import (
     planned_unit,
@@ -42,7 +40,6 @@ __all__ = [
     "EqualBlocks",
     "Figure",
     "Figures",
-    "Gaussian",
     "Gradual",
     "IntervalSchedule",
     "Intervals",
@@ -51,7 +48,6 @@ __all__ = [
     "ListedFigures",
     "Loss",
     "Mechanism",
-    "Memories",
     "Refresh",
     "Schedule",
     "Stage",

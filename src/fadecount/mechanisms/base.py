@@ -29,8 +29,7 @@ from fadecount.checks import (
     shaped,
 )
 from fadecount.errors import ParameterError, bad_parameter
-from fadecount.mechanisms.loss import Loss, float_above
-from fadecount.mechanisms.memories import Memories
+from fadecount.mechanisms.loss import Loss, loss_of_units
 from fadecount.mechanisms.schedule import Schedule, Steps
 
 JSON_VERSION = 1
@@ -57,7 +56,7 @@ class Mechanism(ABC):
 
     @property
     @abstractmethod
-    def noise(self) -> Schedule | Memories:
+    def noise(self) -> Schedule:
         """The noise in the running total: its rows and its errors, by shown steps. Block counters
         refuse it: they publish several numbers."""
 
@@ -89,10 +88,10 @@ class Mechanism(ABC):
         step ``now``.
 
         A position that occurs twice counts twice (two events in one step); one after ``now`` costs
-        nothing yet. Guarantees: an upper bound for any change by at most 1 per contribution. For
-        pure noise it is the sum of the losses of the single contributions, rounded up once, and
-        exact for adding or removing the person: since each noise variable is in use at consecutive
-        steps, the losses of several contributions never overlap (docs/planning.md has the proof).
+        nothing yet. Guarantees: an upper bound for any change by at most 1 per contribution. It is
+        the sum of the losses of the single contributions, rounded up once, and exact for adding or
+        removing the person: since each noise variable is in use at consecutive steps, the losses of
+        several contributions never overlap (docs/planning.md has the proof).
 
         >>> import fadecount as fc
         >>> fc.Gradual(epsilon=0.5).loss_of([2, 3, 3], now=3)
@@ -183,8 +182,7 @@ class Mechanism(ABC):
         the horizon is at most ``mse``: scaled by the smallest factor that meets it.
 
         With continuous noise the error falls as ``1 / factor**2``, which gives the starting point.
-        Discrete noise has less variance, so bisection looks below it, down to the last bit;
-        rounding Gaussian noise adds a little.
+        Discrete noise has less variance, so bisection looks below it, down to the last bit.
 
         >>> import fadecount as fc
         >>> round(fc.Gradual(1.0, exponent=2.0).for_mse(1000, horizon=10**6).epsilon, 4)
@@ -335,7 +333,7 @@ class ExactMechanism(Mechanism):
         """The published bound at an age, in units."""
         return self._exact(age, None)
 
-    _as_loss = staticmethod(float_above)
+    _as_loss = staticmethod(loss_of_units)
 
     def _losses(self, ages: Steps, positions: Steps | None) -> Losses:
         if positions is not None:

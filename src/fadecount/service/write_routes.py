@@ -60,7 +60,7 @@ _WRONG = {
     "wrong_unit": "unit must be the plan's: its tick or slot, and no more events, keys and amounts",
     "wrong_tick": "tick must be the one for which the plan was made; plan again for another",
     "bad_discovery": "discovery must be as a plan file holds it, for the same unit of one person's"
-    " day or month, and a mechanism of pure loss; other must be one of the declared keys",
+    " day or month; other must be one of the declared keys",
     "bad_group": "group must be a name, and group_loss must hold ages such as 30d, or ever, with"
     " losses that do not fall",
 }

@@ -73,10 +73,6 @@ class Description:
         if unit.keys != keys:
             bound = f"{keys}, as in the discovery"
             raise bad_parameter("keys of the unit", unit.keys, bound, "both are one cap")
-        if self.mechanism.composed_loss(0).delta is not None:
-            remedy = "Gaussian noise cannot be combined with it; such as fadecount.Blocks"
-            bound = "one of pure loss where keys appear by themselves"
-            raise bad_parameter("mechanism", type(self.mechanism).__name__, bound, remedy)
 
     def require_same(
         self,
