@@ -14,18 +14,11 @@ from fadecount.noise.generator import words
 
 MECHANISM = fc.Gradual(epsilon=0.1, exponent=2.0)
 BLOCKS = fc.Blocks(
-    fc.Level(1, 0.238731),
-    fc.Level(20, 0.261269, tied=True),
-    fc.Level(60, 0.559418, lag=61),
-    fc.Level(1440, 0.625869, lag=61, tied=True),
-    fc.Level(43200, 0.314713, lag=61, tied=True, later=((43201, 2.314713),)),
-)
-UNTIED = fc.Blocks(
-    fc.Level(1, 0.223),
-    fc.Level(10, 0.277),
-    fc.Level(60, 0.591, lag=61),
-    fc.Level(1440, 0.909, lag=61),
-    fc.Level(43200, 2, lag=43201),
+    fc.Level(1, 0.246),
+    fc.Level(12, 0.254, later=((61, 0.320),)),
+    fc.Level(60, 0.618, lag=61),
+    fc.Level(1440, 0.816, lag=61, later=((43201, 1.577),)),
+    fc.Level(43200, 1.239, lag=43201),
 )
 SCALE = 10.0
 ITEMS = 10**6
@@ -66,9 +59,9 @@ def counters() -> list[Case]:
 
 
 def block_counters() -> list[Case]:
-    """The same work with tied blocks: a year of minutes with hours, days and months. Rows go
-    through whole blocks, so that each pays its share of those that open."""
-    scalar, single, untied = fc.Counter(BLOCKS), fc.Counter(BLOCKS), fc.Counter(UNTIED)
+    """The same work with blocks: a year of minutes with hours, days and months. Rows go through
+    whole blocks, so that each pays its share of those that end."""
+    scalar, single = fc.Counter(BLOCKS), fc.Counter(BLOCKS)
     rows, row = fc.Counter(BLOCKS, shape=(KEYS,)), fc.Counter(BLOCKS, shape=(KEYS,))
     items = np.ones(ITEMS, dtype=np.int64)
     keyed = np.ones((20, KEYS), dtype=np.int64)
@@ -88,12 +81,6 @@ def block_counters() -> list[Case]:
         ),
         Case(
             "Blocks step, scalar, one call", STEPS, _repeated(single.step, [1] * STEPS), ours=True
-        ),
-        Case(
-            "Blocks without ties, step, scalar, one call",
-            STEPS,
-            _repeated(untied.step, [1] * STEPS),
-            ours=True,
         ),
     ]
 

@@ -423,15 +423,12 @@ def short(steps: int = 61, epsilon: float = 0.5) -> dict[str, float]:
     scale = math.sqrt(2.0) / epsilon
     found = {"optimised matrix (p-identity, HDMM; all steps known ahead)": _p_identity(totals)}
     request = read_request(loss={steps: epsilon})
-    for name, ties in (("blocks", False), ("tied blocks", True)):
-        block_request = replace(
-            block_request_for(request), lengths=tuple(range(1, steps + 1)), ties=ties
-        )
-        mechanism = blocks_for(request, block_request)
-        assert mechanism is not None
-        found[f"{name} ({', '.join(str(level.length) for level in mechanism.levels)})"] = (
-            math.sqrt(mechanism.mse(steps)) / scale
-        )
+    block_request = replace(block_request_for(request), lengths=tuple(range(1, steps + 1)))
+    mechanism = blocks_for(request, block_request)
+    assert mechanism is not None
+    found[f"blocks ({', '.join(str(level.length) for level in mechanism.levels)})"] = (
+        math.sqrt(mechanism.mse(steps)) / scale
+    )
     ones = np.mean([step.bit_count() for step in range(1, steps + 1)])
     found["binary tree"] = math.sqrt(ones) * steps.bit_length()
     return {name: value * scale for name, value in found.items()}

@@ -667,11 +667,11 @@ def test_sums_without_a_store_never_wrap() -> None:
 
 BLOCKS = fc.Blocks(
     fc.Level(1, 0.5),
-    fc.Level(20, 0.5, tied=True),
+    fc.Level(20, 0.5),
     fc.Level(60, 0.8, lag=61),
-    fc.Level(1440, 0.8, lag=61, tied=True, later=((1500, 1.5),)),
+    fc.Level(1440, 0.8, lag=61, later=((1500, 1.5),)),
 )
-"""Minutes, twenty minutes, hours and days, with ties, lags and a later stage."""
+"""Minutes, twenty minutes, hours and days, with lags and a later stage."""
 
 
 @pytest.fixture
@@ -727,32 +727,6 @@ def test_a_run_of_blocks_gives_the_figures_of_a_stream_that_is_fed_by_hand(
             assert getattr(here, name).tolist() == getattr(there, name).tolist(), (per, name)
     assert once.published.total().values.tolist() == by_hand.total().values.tolist()
     assert once.summary() == kept.summary()
-
-
-def test_children_of_a_tied_block_add_up_to_it(scripted: Store) -> None:
-    """The adjusted hours of a day that is out are its figure at its latest stage, to the last
-    count."""
-    events = "".join(line(NOON + 97 * at) for at in range(2000)).encode()
-    once = run(
-        io.BytesIO(events),
-        options(),
-        mechanism=BLOCKS,
-        start=datetime(2026, 3, 1, tzinfo=UTC),
-        until=datetime(2026, 3, 4, tzinfo=UTC),
-    )
-    for _ in once:
-        pass
-    published = once.published
-    assert published.figures("1d").shown_status[:2] == ["final", "provisional"]
-    days, midnight = published.figures("1d"), NOON // 86_400 * 1440
-    for day in (0, 1):
-        hours = range(midnight + 1440 * day, midnight + 1440 * (day + 1), 60)
-        adjusted = [int(published.window(hour, hour + 60).values[0, 0]) for hour in hours]
-        assert sum(adjusted) == days.values[day, 0]
-        halves = [
-            int(published.window(low, low + 720).values[0, 0]) for low in (hours[0], hours[0] + 720)
-        ]
-        assert sum(halves) == sum(adjusted)
 
 
 def test_frames_of_figures_per_day(store: Store) -> None:

@@ -13,7 +13,6 @@ from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
-from tests.noise.named import NamedAhead
 
 from fadecount.noise import DiscreteLaplace, SystemNoise
 
@@ -34,7 +33,7 @@ def records(path: Path) -> list[Record]:
     return [json.loads(line) for line in path.read_text().splitlines()] if path.exists() else []
 
 
-class JournalNoise(NamedAhead):
+class JournalNoise:
     """Real noise, every draw of which is written down. ``first_column`` is where the drawn columns
     stand among the keys."""
 

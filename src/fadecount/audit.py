@@ -27,7 +27,6 @@ from numpy.typing import ArrayLike, NDArray
 from fadecount import Blocks, Counter, Mechanism
 from fadecount.checks import require_integer, require_real
 from fadecount.errors import ParameterError
-from fadecount.mechanisms import ANNOUNCED
 
 __all__ = ["Finding", "audit"]
 
@@ -203,32 +202,15 @@ def _seen(mechanism: Mechanism | Runs, inputs: NDArray[np.int8], position: int) 
 
 
 def _figures(counter: Counter, inputs: NDArray[np.int8], position: int) -> Rows:
-    """The figures of the blocks that hold the position, at all stages, and for each tied one of
-    them the announced difference plus its children, beside its own figure if that is out.
-
-    The other figures depend on the item only through these sums, and the live totals are functions
-    of figures.
-    """
-    assert isinstance(counter.mechanism, Blocks)
-    levels = counter.mechanism.levels
+    """The figures of the blocks that hold the position, at all stages. No other figure depends on
+    the item, and the live totals are functions of figures."""
     figures: dict[tuple[int, int], Rows] = {}
-    announced = [np.zeros(counter.shape, dtype=np.int64) for _ in (*levels, None)]
     for row in inputs:
         counter.step(row)
         for level, start, end, stage, value in counter.figures():
-            if start < position <= end and stage == ANNOUNCED:
-                announced[level] += value
-            elif start < position <= end:
+            if start < position <= end:
                 figures[level, stage] = np.asarray(value)
-            larger = levels[min(level + 1, len(levels) - 1)].length
-            if stage == 0 and (end - 1) // larger == (position - 1) // larger:
-                announced[level + 1] += value
-    ties = [
-        figures[number, 0] - announced[number] if (number, 0) in figures else announced[number]
-        for number, level in enumerate(levels)
-        if level.tied and (number - 1, 0) in figures
-    ]
-    return np.array([*figures.values(), *ties], dtype=np.int64).reshape(-1, *counter.shape)
+    return np.array([*figures.values()], dtype=np.int64).reshape(-1, *counter.shape)
 
 
 # The event that distinguishes two streams

@@ -57,8 +57,8 @@ def test_the_table_says_what_is_published_when_and_how_exact(
     lines = [" ".join(line.split()) for line in capsys.readouterr().out.splitlines()]
     made = fc.plan(tick="1m", loss={"1h": 0.5, "30d": 2, "1y": 4})
     day = next(row for row in made.published() if row.per == "1d")
-    assert f"1d final 1 hour 1 minute 2.000 ± {day.half_width}" in lines
-    assert "1mo final 1 month 1 minute 4.000 ± 1" in lines
+    assert f"1d provisional 1 hour 1 minute 2.000 ± {day.half_width}" in lines
+    assert "1mo final 1 month 1 minute 4.000 ± 2" in lines
     for width in made.widths():
         assert any(line.startswith(f"{width.name} ± {width.half_width}") for line in lines)
     assert main([*YEAR, "--json"]) == 0

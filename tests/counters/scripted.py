@@ -9,7 +9,6 @@ from numpy.typing import ArrayLike, NDArray
 import fadecount as fc
 from fadecount.mechanisms import CARRY
 from fadecount.noise import DiscreteLaplace
-from tests.noise.named import NamedAhead
 
 Name = tuple[int, int, int]
 
@@ -21,7 +20,7 @@ def scripted_value(name: Name, key: int) -> int:
     ) * 2654435761 % 4001 - 2000
 
 
-class ScriptedNoise(NamedAhead):
+class ScriptedNoise:
     """Gives each variable the value of its name, and insists that each is asked for at most once,
     with one scale per level."""
 

@@ -56,7 +56,7 @@ class TestErrorOfEveryMechanism:
 BLOCKS = fc.Blocks(
     fc.Level(1, 0.25),
     fc.Level(6, 0.3, lag=2),
-    fc.Level(24, 0.2, lag=2, tied=True, later=((50, 0.5),)),
+    fc.Level(24, 0.2, lag=2, later=((50, 0.5),)),
 )
 
 

@@ -36,9 +36,9 @@ MECHANISMS: dict[str, fc.Mechanism] = {
     "binary": fc.Binary(epsilon=1.0, horizon=3),
     "blocks": fc.Blocks(
         fc.Level(1, 1.0),
-        fc.Level(2, 1.0, tied=True, later=((1, 2.0),)),
+        fc.Level(2, 1.0, later=((1, 2.0),)),
         fc.Level(4, 1.0, lag=1),
-        fc.Level(60, 1.0, lag=1, tied=True),
+        fc.Level(60, 1.0, lag=1),
     ),
 }
 _OWN = (

@@ -27,7 +27,6 @@ from fadecount.errors import ParameterError
 from fadecount.noise import DiscreteLaplace, KeyedNoise
 from tests.false_alarm import EACH, explained
 from tests.noise.discrete import chance_of
-from tests.noise.named import KeyedSource
 from tests.noise.test_distribution import DRAWS, LARGE, SCALES, TINY
 
 SECRET = bytes(range(32))
@@ -41,8 +40,8 @@ def _noise(
     epoch: str = "e",
     stream: str = "s",
     mechanism: str = "m",
-) -> KeyedSource:
-    return KeyedSource(secret, epoch=epoch, stream=stream, mechanism=mechanism, keys=keys)
+) -> KeyedNoise:
+    return KeyedNoise(secret, epoch=epoch, stream=stream, mechanism=mechanism, keys=keys)
 
 
 def _column(

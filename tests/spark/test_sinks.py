@@ -17,7 +17,7 @@ from tests.spark.session import events_frame, files_with
 
 from fadecount.spark import figures, postgresql  # isort: skip
 
-DAYS = fc.Blocks(fc.Level(1, 0.5), fc.Level(24, 0.8, tied=True, later=((26, 2.0),)))
+DAYS = fc.Blocks(fc.Level(1, 0.5), fc.Level(24, 0.8, later=((26, 2.0),)))
 
 
 def test_figures_go_to_postgresql_once(spark: Any, tmp_path: Path) -> None:

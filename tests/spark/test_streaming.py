@@ -24,7 +24,7 @@ TICK, HOUR = 600, 3600
 KEYS = ["a", "b", "c"]
 MECHANISM = fc.Blocks(
     fc.Level(1, 0.5),
-    fc.Level(6, 0.8, tied=True, later=((8, 2.0),)),
+    fc.Level(6, 0.8, later=((8, 2.0),)),
     fc.Level(24, 1.0, lag=9),
 )
 

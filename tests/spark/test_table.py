@@ -46,7 +46,7 @@ HOUR, DAY = 3600, 86400
 KEYS = [f"page {number}" for number in range(40)]
 MECHANISM = fc.Blocks(
     fc.Level(1, 0.5),
-    fc.Level(24, 0.8, tied=True, later=((30, 1.5), (48, 2.0))),
+    fc.Level(24, 0.8, later=((30, 1.5), (48, 2.0))),
     fc.Level(720, 1.0, lag=50),
 )
 EXACT = fc.Blocks(fc.Level(1, 1000.0), fc.Level(24, 1000.0))
@@ -76,7 +76,6 @@ def test_a_table_that_grows_equals_the_local_library_and_is_frozen(
     early = rows_of(first)
     assert early == expected(tmp_path / "state", KEYS, tally(events, HOUR), 84)
     assert {status for _, status, *_ in early.values()} == {
-        "announced",
         "provisional",
         "revised",
         "final",

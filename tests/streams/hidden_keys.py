@@ -13,7 +13,6 @@ from fadecount.noise import DiscreteLaplace
 from fadecount.streams import Batch, Description, Store, Stream, Ticks
 from fadecount.streams.discovery import DISCOVERED, HiddenKeys
 from fadecount.streams.slots import Table
-from tests.noise.named import NamedAhead
 
 HOURS = Ticks(tick_seconds=3600)
 FIRST = 20_000 * 24
@@ -23,7 +22,7 @@ DISCOVERY = fc.Discovery("1d", ((0, 1.0), (30, 3.0)), 1e-9)
 DAYS = fc.Blocks(fc.Level(1, 0.25), fc.Level(24, 0.75))
 
 
-class ScriptedNoise(NamedAhead):
+class ScriptedNoise:
     """No noise but that of hidden keys, by stage and by the place of the key in its day; the last
     one for all that follow."""
 

@@ -10,10 +10,9 @@ from numpy.typing import NDArray
 import fadecount as fc
 from fadecount.mechanisms import CARRY, Schedule
 from fadecount.noise import DiscreteLaplace
-from tests.noise.named import NamedAhead
 
 
-class NamedNoise(NamedAhead):
+class NamedNoise:
     """Every variable has a value that follows from its name and column; ``drawn`` lists the names
     in the order of drawing."""
 

@@ -16,7 +16,6 @@ from pathlib import Path
 import pytest
 
 import fadecount as fc
-from fadecount.cli import backup as backup_command
 from fadecount.cli.main import main
 from fadecount.errors import FadecountError, FenceError, ParameterError, StoreError
 from fadecount.streams import Description, FileFence, PostgresStore, Reader, Ticks
@@ -150,14 +149,6 @@ def test_a_dump_of_postgres_is_held_to_the_fence(
         assert command.replace("backup", "pg_dump").replace("restore", "pg_restore") in (
             capsys.readouterr().err
         )
-
-
-def test_the_advice_for_postgresql_leaves_out_noise_that_is_drawn_ahead(
-    capsys: pytest.CaptureFixture[str],
-) -> None:
-    assert main(["backup", "file", "--database", "postgresql://localhost/none"]) == 1
-    assert "--exclude-table-data=ratchets" in capsys.readouterr().err
-    assert "--exclude-table-data=ratchets" in (backup_command.__doc__ or "")
 
 
 def test_an_older_backup_is_refused_stream_by_stream(
@@ -333,13 +324,13 @@ def test_what_another_process_writes_or_has_named_stays(tmp_path: Path) -> None:
     assert sorted(names) == sorted([*others, Path(beside.name).name])
 
 
-def test_a_backup_has_every_row_but_the_noise_ahead(tmp_path: Path) -> None:
+def test_a_backup_has_every_row(tmp_path: Path) -> None:
     """Also the numbers that were given: one of a stream that is gone is never given again."""
     backend = SQLiteBackend(tmp_path)
     filled(backend)
     with backend.open() as store:
-        hours = fc.Blocks(fc.Level(1, 0.5), fc.Level(60, 1.0, tied=True))
-        stream = store.create(replace(describe("tied"), mechanism=hours), start_tick=0)
+        hours = fc.Blocks(fc.Level(1, 0.5), fc.Level(60, 1.0))
+        stream = store.create(replace(describe("blocks"), mechanism=hours), start_tick=0)
         stream.close_through(5)
     back_up(tmp_path)
     contents = []
@@ -355,5 +346,4 @@ def test_a_backup_has_every_row_but_the_noise_ahead(tmp_path: Path) -> None:
             contents.append((schema, tables))
     (schema, tables), (copied_schema, copied) = contents
     assert schema == copied_schema and len(tables) == len(TABLES) + 1
-    assert tables.pop("ratchets") and not copied.pop("ratchets")
     assert tables == copied and ("streams", 4) in copied["sqlite_sequence"]

@@ -25,7 +25,7 @@ from tests.counters.block_reference import NamedNoise
 from tests.streams.backends import PostgresBackend, SQLiteBackend
 from tests.streams.block_streams import DESIGN, FIRST, HOURS, create
 
-SECRET_TABLES = ("state", "ratchets", "inputs", "embargo")
+SECRET_TABLES = ("state", "inputs", "embargo")
 
 
 class Shifted(NamedNoise):
@@ -233,26 +233,6 @@ def test_a_thief_confirms_no_person_of_an_ended_tick_or_day(
             assert confirmed(bytes_of(tmp_path), stream, keys, persons) == [0, 0]
             if per == "tick":
                 stream.close_through(open_tick + 23)
-
-
-def test_used_noise_on_sqlite(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """No key of a ratchet and no noise of a tied block is left after it was used."""
-    monkeypatch.setattr(sqlite, "SCRUB_SECONDS", 0.0)
-    backend, used = SQLiteBackend(tmp_path), list[bytes]()
-    wide = [f"k{key}" for key in range(10)]
-    with backend.open() as store:
-        stream = create(store, wide)
-        for tick in range(20):
-            stream.close_through(FIRST + tick)
-            rows = store._database.query("SELECT kind, body FROM ratchets")
-            content = bytes_of(tmp_path)
-            now = [body for _, body in rows]
-            assert all(body in content for body in now)
-            for body in used:
-                if body not in now:  # the last part: without salt and tag
-                    assert body not in content and body[57:] not in content
-            used += now
-    assert len(set(used)) > 18
 
 
 def test_true_counts_on_postgres(postgres_url: str, tmp_path: Path) -> None:

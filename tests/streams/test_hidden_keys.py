@@ -686,7 +686,7 @@ def everything_read(backend: Backend) -> list[object]:
         stream, status = reader.stream("pages"), reader.status("pages")
         table = stream.discovered()
         return [
-            replace(status, uid="", commit_id="", previous_commit_id=None, digest=b"", ahead=b""),
+            replace(status, uid="", commit_id="", previous_commit_id=None, digest=b""),
             reader.keys("pages"),
             [column.tolist() for column in table.values()],
             stream.figures("1h").values.tolist(),

@@ -298,7 +298,7 @@ class Counter:
         sizes = parts.time - shown, self._mechanism.noise.rows(shown + ahead)
         if self._horizon is not None and parts.time + ahead > self._horizon:
             raise damaged()
-        if (len(parts.delayed), len(parts.tails)) != sizes or parts.ratchets:
+        if (len(parts.delayed), len(parts.tails)) != sizes:
             raise damaged()
         if any(len(row) != self._width for row in (*parts.delayed, *parts.tails, *parts.ahead)):
             raise damaged()

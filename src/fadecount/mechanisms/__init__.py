@@ -7,7 +7,6 @@ from fadecount.mechanisms.blocks import Blocks, Level, Stage
 from fadecount.mechanisms.comparison import crossing_age, minimum_error
 from fadecount.mechanisms.discovery import Discovery
 from fadecount.mechanisms.figures import (
-    ANNOUNCED,
     Calendar,
     EqualBlocks,
     Figure,
@@ -31,7 +30,6 @@ from fadecount.mechanisms.unit import ONE_EVENT, Unit
 from fadecount.mechanisms.views import View, Views, views_of
 
 __all__ = [
-    "ANNOUNCED",
     "CARRY",
     "LONGEST",
     "ONE_EVENT",

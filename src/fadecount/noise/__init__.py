@@ -1,6 +1,5 @@
 """Exact discrete Laplace noise, and its generator. No other package uses entropy."""
 
-from fadecount.noise.ahead import Ahead, Ratchet
 from fadecount.noise.chain import Chain, Difference
 from fadecount.noise.entropy import unpredictable
 from fadecount.noise.generator import Lineage, require_lineage
@@ -10,14 +9,12 @@ from fadecount.noise.source import NoiseSource, SystemNoise
 
 __all__ = [
     "LARGEST_SCALE",
-    "Ahead",
     "Chain",
     "Difference",
     "DiscreteLaplace",
     "KeyedNoise",
     "Lineage",
     "NoiseSource",
-    "Ratchet",
     "SystemNoise",
     "require_lineage",
     "unpredictable",

@@ -11,7 +11,6 @@ from typing import Protocol
 import numpy as np
 from numpy.typing import NDArray
 
-from fadecount.noise.ahead import Ahead, Ratchet
 from fadecount.noise.generator import Lineage, require_lineage, words
 from fadecount.noise.laplace import DiscreteLaplace
 
@@ -27,12 +26,6 @@ class NoiseSource(Protocol):
     ) -> NDArray[np.int64]:
         """The variables of ``width`` counts for each round and node, in the shape (rounds, nodes,
         width): only to be read."""
-
-    def ahead(
-        self, law: DiscreteLaplace, level: int, node: int, width: int, state: bytes | None
-    ) -> Ahead:
-        """The variables of ``width`` counts from a node on, at round 0, before they are used; from
-        a saved ``state``, if it is given. Another one is refused with a ``ValueError``."""
 
 
 class SystemNoise:
@@ -57,11 +50,6 @@ class SystemNoise:
         count = len(rounds) * len(nodes) * width
         draws = self._small(law, count) if 2 * count < _LARGE else _fresh(law, count)
         return draws.reshape(len(rounds), len(nodes), width)
-
-    def ahead(
-        self, law: DiscreteLaplace, level: int, node: int, width: int, state: bytes | None
-    ) -> Ahead:
-        return Ratchet(law, width, state)
 
     def _small(self, law: DiscreteLaplace, count: int) -> NDArray[np.int64]:
         block = self._blocks.get(law, _NOTHING)

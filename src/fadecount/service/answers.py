@@ -270,14 +270,10 @@ def _levels(status: Status, loss: StreamLoss, with_next: bool) -> tuple[LevelInf
 
 
 def _next_figure(status: Status, calendar: BlockCalendar, level: int, lag: int) -> NextFigure:
-    """The block of a level that has its figure of this stage next. Void blocks have none."""
+    """The block of a level that has its figure of this stage next."""
     start = calendar.frontier(level, max(0, status.published_steps - lag))
-    while True:
-        calendar = calendar.reaching(start)
-        end = calendar.end(level, start + 1)
-        if (level, end) not in status.voids:
-            break
-        start = end
+    calendar = calendar.reaching(start)
+    end = calendar.end(level, start + 1)
     shown, first = status.description.ticks.local, calendar.first_tick
     return NextFigure(
         start=shown(first + start), end=shown(first + end), published=shown(first + end + lag)

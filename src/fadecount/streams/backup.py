@@ -4,9 +4,7 @@ one, of whichever database.
 The file is itself a store, complete without a write-ahead log, copied in one transaction beside a
 running service: nobody waits. (``pg_dump`` and ``pg_restore`` do the same for PostgreSQL.)
 A backup holds true counts of open blocks (or true sums), figures under embargo and accepted inputs.
-It is as secret as the store, and sealed where the store is. It leaves out the noise that is drawn
-ahead (``--exclude-table-data='*.ratchets'`` for ``pg_dump``): with it, an old backup would explain
-figures that were published since. So the tied blocks that were open are void in a restored stream.
+It is as secret as the store, and sealed where the store is.
 
 Restoring never changes the fence. So a backup that is older than what was published is refused when
 its streams are opened, until the operator accepts the other history: drawing noise again for
@@ -33,8 +31,6 @@ from fadecount.streams.status import read_status, stream_names
 
 _PARTIAL = re.compile(r"\..+\.[0-9a-f]{12}\.partial(-wal|-shm|-journal)?")
 """Names of backups and stores that are not whole."""
-LEFT_OUT = ("ratchets",)
-"""The tables that a backup does not hold."""
 
 
 def make_backup(
@@ -176,9 +172,8 @@ def _copy(store: str | Path, file: IO[bytes], new: Path, checkpoint: Checkpoints
             target.change("ATTACH ? AS store", (str(store),))
             target.change("BEGIN")
             for table in (*TABLES, "sqlite_sequence"):  # numbers are not given again
-                if table not in LEFT_OUT:
-                    target.change(f"DELETE FROM main.{table}")  # noqa: S608 - constants
-                    target.change(f"INSERT INTO main.{table} SELECT * FROM store.{table}")  # noqa: S608
+                target.change(f"DELETE FROM main.{table}")  # noqa: S608 - constants
+                target.change(f"INSERT INTO main.{table} SELECT * FROM store.{table}")  # noqa: S608
             target.change("COMMIT")
             checkpoint("backup copied")
             shutil.copyfileobj(content, file)

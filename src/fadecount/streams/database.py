@@ -32,8 +32,7 @@ TABLES: Mapping[str, str] = {
         first_tick BIGINT NOT NULL, last_tick BIGINT NOT NULL, published_tick BIGINT NOT NULL,
         width BIGINT NOT NULL, commit_id TEXT NOT NULL, previous_commit_id TEXT,
         forks TEXT NOT NULL, digest {bytes} NOT NULL,
-        ahead {bytes} NOT NULL, midnights TEXT, voids TEXT NOT NULL, retain_seconds BIGINT,
-        kept TEXT NOT NULL, upkeep_tick BIGINT NOT NULL""",
+        midnights TEXT, retain_seconds BIGINT, kept TEXT NOT NULL, upkeep_tick BIGINT NOT NULL""",
     "deleted": """
         name TEXT PRIMARY KEY, uid TEXT NOT NULL, description TEXT NOT NULL, group_name TEXT,
         forks TEXT NOT NULL, first_tick BIGINT NOT NULL, last_tick BIGINT NOT NULL,
@@ -62,9 +61,6 @@ TABLES: Mapping[str, str] = {
     "positions": """
         stream BIGINT NOT NULL, source TEXT NOT NULL, body {bytes} NOT NULL,
         PRIMARY KEY (stream, source)""",
-    "ratchets": """
-        stream BIGINT NOT NULL, kind BIGINT NOT NULL, number BIGINT NOT NULL,
-        body {bytes} NOT NULL, PRIMARY KEY (stream, kind, number)""",
     "embargo": """
         stream BIGINT NOT NULL, level BIGINT NOT NULL, stage BIGINT NOT NULL,
         first_tick BIGINT NOT NULL, end_tick BIGINT NOT NULL, public_tick BIGINT NOT NULL,
@@ -76,9 +72,8 @@ TABLES: Mapping[str, str] = {
         PRIMARY KEY (stream, level, stage, first_tick)""",
 }
 """The columns of each table. ``streams`` holds each stream's status; ``state`` and ``inputs`` hold
-true counts, ``hidden`` undeclared keys of the open day, ``ratchets`` noise that is drawn ahead,
-``embargo`` figures before their time; only ``figures`` is for readers. Who writes and destroys each
-row: docs/data.md."""
+true counts, ``hidden`` undeclared keys of the open day, ``embargo`` figures before their time; only
+``figures`` is for readers. Who writes and destroys each row: docs/data.md."""
 
 PUBLIC_TABLES = ("about", "streams", "deleted", "key_blocks", "figures", "sqlite_master")
 """What a reader may select from."""
@@ -93,7 +88,7 @@ INDEXES: Mapping[str, str] = {
 }
 
 STREAM_TABLES = (
-    *("key_blocks", "state", "ratchets", "inputs", "seen", "persons", "secrets", "positions"),
+    *("key_blocks", "state", "inputs", "seen", "persons", "secrets", "positions"),
     *("hidden", "embargo", "figures"),
 )
 """The tables whose rows belong to a stream, by its number in the column ``stream``."""

@@ -461,8 +461,6 @@ def _forked(context: Context, status: Status, mark: Mark | None, forks: Forks) -
             "UPDATE streams SET forks = ?, commit_id = ?, previous_commit_id = ? WHERE id = ?",
             (json.dumps(forks), commit_id, previous, status.id),
         )
-        # noise that is drawn ahead must not meet other inputs than in the other history
-        context.database.change("DELETE FROM ratchets WHERE stream = ?", (status.id,))
         context.audit_log.record(
             Act.HISTORIES_ACCEPTED, status.description.name, other_histories=len(forks)
         )

@@ -5,7 +5,7 @@ from __future__ import annotations
 
 import json
 import operator
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any
 
@@ -33,12 +33,7 @@ class Status:
     previous_commit_id: str | None
     forks: Forks
     digest: bytes
-    ahead: bytes = b""
-    """The digest of the noise that is drawn ahead; empty if there is none."""
     midnights: Midnights | None = None
-    voids: Mapping[tuple[int, int], int] = field(default_factory=dict)
-    """(level, end) of the blocks whose figures are never made; after how many steps they were given
-    up."""
     retain_seconds: int | None = None
     kept: tuple[int, ...] = ()
     """For each level, the first tick whose figures were not removed; empty if none were."""
@@ -104,7 +99,7 @@ def read_group(database: Database, description: Description) -> GroupLoss | None
 _NAMES_SHOWN = 20
 _COLUMNS = (
     "id, name, uid, description, first_tick, last_tick, published_tick, width, "
-    "commit_id, previous_commit_id, forks, digest, ahead, midnights, voids, retain_seconds, kept"
+    "commit_id, previous_commit_id, forks, digest, midnights, retain_seconds, kept"
 )
 
 
@@ -157,7 +152,7 @@ def _in_group(database: Database, status: Status, known: dict[str, GroupLoss | N
 
 def _status(number: int, name: str, uid: str, text: str, *rest: Any) -> Status:
     first, last, published, width, commit_id, previous, forks, digest, *more = rest
-    ahead, midnights, voids, retain, kept = more
+    midnights, retain, kept = more
     return Status(
         id=number,
         uid=uid,
@@ -170,12 +165,7 @@ def _status(number: int, name: str, uid: str, text: str, *rest: Any) -> Status:
         previous_commit_id=previous,
         forks=tuple(map(_integer, json.loads(forks))),
         digest=bytes(digest),
-        ahead=bytes(ahead),
         midnights=None if midnights is None else Midnights.from_json(midnights),
-        voids={
-            (operator.index(level), operator.index(end)): operator.index(step)
-            for level, end, step in json.loads(voids)
-        },
         retain_seconds=_integer(retain),
         kept=tuple(map(operator.index, json.loads(kept))),
     )
@@ -203,7 +193,6 @@ def write_statuses(database: Database, changes: Iterable[tuple[Status, Status]])
             after.previous_commit_id,
             after.midnights and after.midnights.to_json(),
             after.digest,
-            after.ahead,
             before.id,
             before.commit_id,
             before.digest,
@@ -212,7 +201,7 @@ def write_statuses(database: Database, changes: Iterable[tuple[Status, Status]])
     ]
     return database.change_many(
         "UPDATE streams SET last_tick = ?, published_tick = ?, commit_id = ?, previous_commit_id"
-        " = ?, midnights = ?, digest = ?, ahead = ? WHERE id = ? AND commit_id = ? AND digest = ?",
+        " = ?, midnights = ?, digest = ? WHERE id = ? AND commit_id = ? AND digest = ?",
         rows,
     )
 

@@ -173,8 +173,6 @@ class Store:
             "commit_id": unpredictable(16).hex(),
             "forks": "[]",
             "digest": b"",
-            "ahead": b"",
-            "voids": "[]",
             "kept": "[]",
             "upkeep_tick": NEVER,
         }

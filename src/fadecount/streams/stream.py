@@ -3,7 +3,6 @@ publishes them."""
 
 from __future__ import annotations
 
-import json
 import threading
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import ExitStack, contextmanager
@@ -12,7 +11,6 @@ from dataclasses import dataclass, field, replace
 import numpy as np
 from numpy.typing import NDArray
 
-from fadecount.counters.figures import FigureMaker
 from fadecount.counters.inputs import add_up
 from fadecount.errors import AlreadyReleasedError, ClockError, FenceError, InputError, StoreError
 from fadecount.mechanisms.unit import Noted
@@ -34,7 +32,7 @@ from fadecount.streams.embargo import (
 from fadecount.streams.fence import publish, recover
 from fadecount.streams.figures import CELLS, Closed, FigureRows, write_figures
 from fadecount.streams.inputs import Intake, noted_as, take_inputs
-from fadecount.streams.state import StoredState, lacks_noise, write_state
+from fadecount.streams.state import StoredState, write_state
 from fadecount.streams.status import Status, lock_streams, write_keys, write_statuses
 from fadecount.streams.ticks import ClockState, read_clock
 
@@ -276,23 +274,8 @@ class Stream(Intake):
     def _load(self) -> StoredState:
         context = self._context
         self._status = recover(context, self._name)
-        state = StoredState(context, self._status).load(self._status)
-        if isinstance(state.machine, FigureMaker) and lacks_noise(state.machine):
-            self._status = self._void(state.machine, state)
-        self._loaded = state
+        state = self._loaded = StoredState(context, self._status).load(self._status)
         return state
-
-    def _void(self, maker: FigureMaker, state: StoredState) -> Status:
-        """Give up the open tied blocks: the noise that was drawn ahead for them is lost."""
-        database, status = self._context.database, self._status
-        with database.transaction():
-            self._check_unchanged(status)
-            new = dict.fromkeys(maker.destroy_noise_ahead(), status.steps)
-            voids = [(*void, step) for void, step in (new | dict(status.voids)).items()]
-            database.change(
-                "UPDATE streams SET voids = ? WHERE id = ?", (json.dumps(voids), status.id)
-            )
-            return state.save()
 
 
 def _moved_on(status: Status) -> AlreadyReleasedError:
