@@ -166,7 +166,7 @@ def test_inputs_of_several_days_name_nobody(backend: Backend) -> None:
         ):
             rows = np.zeros((ticks, 0), dtype=np.int64)
             with pytest.raises(InputError, match="ticks of one day; release others by themselves"):
-                list(stream.release(FIRST, rows, **given))  # type: ignore[arg-type]
+                list(stream.release(FIRST, rows, **given))
         assert stream.status.steps == 0
 
 

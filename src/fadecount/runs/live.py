@@ -68,7 +68,7 @@ class LiveRun(Run):
                     self._unstored = True
                 target = batch.open_tick if end is None else min(end, batch.open_tick)
                 yield from self._pass_to(target, batch.position)
-                self._writer.scrub()  # what was closed less than a minute after the time before
+                self._writer.scrub()  # what is owed since two ticks closed within a minute
                 if self.stopped or target == end:
                     return
         finally:
