@@ -80,8 +80,14 @@ class ScriptedFile(GrowingFile):
     old = False
     """Whether its lines are taken to have been there before the process began."""
 
-    def __init__(self, path: str | Path, options: SourceOptions, position: int = 0) -> None:
-        super().__init__(path, options, position)
+    def __init__(
+        self,
+        path: str | Path,
+        options: SourceOptions,
+        position: int = 0,
+        inode: int | None = None,
+    ) -> None:
+        super().__init__(path, options, position, inode)
         self._end = self.size
         self.size = self.size if self.old else 0
 

@@ -1557,6 +1557,20 @@ MUTANTS = (
         BLOCK_COUNTERS,
     ),
     Mutant(
+        "the end of a rotated log is not read",
+        "sources/live.py",
+        "if is_other and os.fstat(self._file.fileno()).st_size > offset:",
+        "if False:",
+        ("tests/sources/test_live.py",),
+    ),
+    Mutant(
+        "a copy of a followed file counts again",
+        "sources/live.py",
+        "self._start.startswith(start)\n        if is_other",
+        "False\n        if is_other",
+        ("tests/sources/test_live.py",),
+    ),
+    Mutant(
         "an apostrophe of a key's own is lost in CSV",
         "streams/export.py",
         """_FORMULA = re.compile(r"'*[=""",
