@@ -71,23 +71,21 @@ def test_a_budget_that_would_be_too_small_is_refused() -> None:
         fc.Gradual(epsilon=0.5).for_sensitivity(1 << 40)
 
 
-def test_the_loss_of_several_histories_is_rounded_up_once() -> None:
+def test_the_loss_under_several_keys_is_rounded_up_once() -> None:
     mechanism = fc.Gradual(epsilon=0.1, exponent=2.0)
     assert mechanism.composed_loss(7).epsilon == mechanism.loss(7)
-    for sensitivity, histories in ((3, 1), (1, 3), (7, 5)):
-        exact = Fraction(mechanism.loss(7)) * sensitivity * histories
-        found = Fraction(
-            mechanism.composed_loss(7, sensitivity=sensitivity, histories=histories).epsilon
-        )
+    for sensitivity, keys in ((3, 1), (1, 3), (7, 5)):
+        exact = Fraction(mechanism.loss(7)) * sensitivity * keys
+        found = Fraction(mechanism.composed_loss(7, sensitivity=sensitivity, keys=keys).epsilon)
         assert exact <= found <= exact * (1 + Fraction(1, 1 << 52))
     assert (
         mechanism.composed_loss(7, keys=6).epsilon
-        == mechanism.composed_loss(7, sensitivity=2, histories=3).epsilon
+        == mechanism.composed_loss(7, sensitivity=2, keys=3).epsilon
     )
-    assert fc.Gradual(epsilon=0.125).composed_loss(0, histories=2).epsilon == 0.25, (
+    assert fc.Gradual(epsilon=0.125).composed_loss(0, keys=2).epsilon == 0.25, (
         "what is exact is not rounded"
     )
-    assert math.isinf(fc.Designed(budgets=(math.inf, 1.0)).composed_loss(0, histories=2).epsilon)
+    assert math.isinf(fc.Designed(budgets=(math.inf, 1.0)).composed_loss(0, keys=2).epsilon)
 
 
 def test_budgets_at_their_bound_are_divided_too() -> None:

@@ -111,19 +111,16 @@ class Mechanism(ABC):
         units: int = 1,
         sensitivity: int = 1,
         keys: int = 1,
-        histories: int = 1,
     ) -> Loss:
         """The loss at an age of a unit that changes up to ``keys`` counts by up to ``sensitivity``
-        each, after ``histories``.
+        each.
 
         With several ages, of one person with so many ``units`` of each age, all together. Counts of
-        different keys have independent noise. Histories of outputs share the noise drawn before
-        they diverged and have their own after it (see :mod:`fadecount.streams.loss`). Guarantees:
-        an upper bound, rounded up once; equal to :meth:`loss` for one history, one key and a
-        sensitivity of 1.
+        different keys have independent noise. Guarantees: an upper bound, rounded up once; equal to
+        :meth:`loss` for one key and a sensitivity of 1.
         """
         ages = np.ravel(require_age(age))
-        return self._composed(ages, units, sensitivity, keys * histories)
+        return self._composed(ages, units, sensitivity, keys)
 
     @abstractmethod
     def for_sensitivity(self, sensitivity: int, *, keys: int = 1) -> Self:
