@@ -13,11 +13,12 @@ from typing import Any
 import pytest
 
 from fadecount.errors import ParameterError
-from fadecount.service.settings import Storage, open_tokens
+from fadecount.service.settings import open_tokens
 from fadecount.service.tokens import LONGEST_AGE, Access, Role, Tokens
 from fadecount.streams import FileFence, SQLiteStore
 from fadecount.streams.audit_log import AuditLogError
 from fadecount.streams.sqlite import SQLiteDatabase
+from fadecount.streams.storage import Storage
 from tests.streams.backends import entries_of
 
 

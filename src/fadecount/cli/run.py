@@ -55,10 +55,10 @@ from fadecount.errors import ParameterError, bad_parameter
 
 if TYPE_CHECKING:
     from fadecount.runs import Run
-    from fadecount.service.settings import Storage
     from fadecount.sources import Gate, SourceOptions
     from fadecount.streams import Store
     from fadecount.streams.status import Status
+    from fadecount.streams.storage import Storage
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
@@ -115,7 +115,7 @@ def run(arguments: argparse.Namespace) -> int:
         WindowCalendar(per=arguments.per, zone=options.zone)
     opened: AbstractContextManager[Store | None] = nullcontext()
     if storage is not None:
-        from fadecount.service.settings import open_store
+        from fadecount.streams.storage import open_store
 
         opened = open_store(storage, lock_wait_seconds=5.0)
     with opened as store, closing(_begun(arguments, options, store)) as under_way:
@@ -214,7 +214,7 @@ def _check(arguments: argparse.Namespace, options: SourceOptions, storage: Stora
 
 def _status(storage: Storage, name: str) -> Status | None:
     """Return where the stream is in time, if there is one."""
-    from fadecount.service.settings import open_reader
+    from fadecount.streams.storage import open_reader
 
     if storage.database is None and not storage.store_path.exists():
         return None
