@@ -229,18 +229,18 @@ def _release(
     from fadecount.streams.description import TOTAL
     from fadecount.streams.export import FigureWriter, published_tables
 
-    stream, published = under_way.stream, None
+    description, published = under_way.description, None
     live = under_way.live
-    per, hidden = arguments.per or stream.description.default_per, stream.description.hidden
+    per, hidden = arguments.per or description.default_per, description.hidden
     if live and per != TOTAL and (hidden is None or per != hidden.discovery.per):
-        stream.description.require_level(per)
+        description.require_level(per)
     at_once = live or per == TOTAL
     with waiting("reading"):
         expected = under_way.ticks_expected
         under_way.check_per(per)
     with (
         _interruptible(under_way),
-        FigureWriter(arguments.output, stream.description, group=stream.group, **how) as writer,
+        FigureWriter(arguments.output, description, group=under_way.group, **how) as writer,
         progress("releasing", total=expected) as advance,
     ):
         for closed in under_way:
@@ -269,7 +269,7 @@ def _release(
         )
     if under_way.stopped and published:
         committed = "; all of it is committed" if kept else ""
-        until = stream.description.ticks.local(published.stop)
+        until = description.ticks.local(published.stop)
         lines.append(f"stopped; released up to {until}{committed}")
     if not kept:
         lines.append(
