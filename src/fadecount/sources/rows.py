@@ -17,7 +17,7 @@ from typing import NamedTuple, NoReturn, Protocol, Self
 from fadecount.errors import InputError
 from fadecount.sources.options import Format, SourceOptions
 from fadecount.sources.times import NO_TIME, time_reader
-from fadecount.streams.discovery import can_be_key
+from fadecount.streams.description import can_be_key
 
 
 class Reason(IntEnum):
