@@ -213,33 +213,27 @@ class _Problem:
         return np.asarray((earlier @ increments[:, :, None])[:, :, 0])
 
     def _blocks(self, steps: Sequence[Step], increments: Vector) -> Blocks | None:
-        """The mechanism of a chain, with budgets in millionths. A stage that would hardly be
-        sharper is left out; what that and rounding leave goes to the longest lengths."""
-        stages: dict[int, list[tuple[int, int]]] = {}
-        for (at, region), each in zip(steps, increments.tolist(), strict=False):
-            before = stages.setdefault(at, [])
-            last = before[-1][1] if before else 0
-            budget = last + math.floor(each * MILLION)
-            if budget > last * _SHARPER:
-                before.append((region, budget))
-        if not all(stages.values()):
+        """The mechanism of a chain, with budgets in millionths, rounded down. A stage that would
+        hardly be sharper is left out. What is left of a region's cap goes to its largest step."""
+        spent: dict[Step, int] = {}
+        whole = dict.fromkeys(range(len(self._lengths)), 0)
+        for step, each in zip(steps, increments.tolist(), strict=False):
+            more = math.floor(each * MILLION)
+            if whole[step[0]] + more > whole[step[0]] * _SHARPER:
+                spent[step] = more
+                whole[step[0]] += more
+        if not all(whole.values()):
             return None
-        for own in reversed(stages.values()):
-            region, budget = own[-1]
-            own[-1] = (region, budget + self._left(stages, region))
-        levels = (
-            Level.of_stages(
-                self._lengths[at], [(self._options[at][region], each) for region, each in own]
+        for region in sorted({region for _, region in spent}):
+            own = [step for step in spent if step[1] == region]
+            left = min(
+                most - sum(each for (_, begin), each in spent.items() if begin <= at)
+                for at, most in enumerate(self._caps.millionths)
+                if at >= region
             )
-            for at, own in stages.items()
-        )
-        return Blocks(*levels)
-
-    def _left(self, stages: dict[int, list[tuple[int, int]]], begin: int) -> int:
-        """How much more may be spent from a region on."""
-        every = stages.values()
-        return min(
-            most - sum(max((b for region, b in own if region <= at), default=0) for own in every)
-            for at, most in enumerate(self._caps.millionths)
-            if at >= begin
-        )
+            spent[max(own, key=spent.__getitem__)] += left
+        stages: dict[int, list[tuple[int, int]]] = {at: [] for at in whole}
+        for (at, region), each in spent.items():
+            before = stages[at][-1][1] if stages[at] else 0
+            stages[at].append((self._options[at][region], before + each))
+        return Blocks(*(Level.of_stages(self._lengths[at], each) for at, each in stages.items()))
