@@ -1176,8 +1176,10 @@ MUTANTS = (
     Mutant(
         "a scrub before the persons of the tick are dropped",
         "streams/stream.py",
-        "            pass\n        self.scrub()\n",
-        "            self.scrub()\n",
+        "        while self.leaves_old_rows(outcome) and self.drop_old_rows():\n            pass\n"
+        "        self.scrub()\n",
+        "        self.scrub()\n"
+        "        while self.leaves_old_rows(outcome) and self.drop_old_rows():\n            pass\n",
         ("tests/streams/test_destruction.py",),
     ),
     Mutant(
