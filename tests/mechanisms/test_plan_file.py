@@ -94,6 +94,7 @@ def test_a_file_that_cannot_be_read(tmp_path: Path) -> None:
 
 def test_only_a_plan_with_a_share_has_room_for_other() -> None:
     """Events that count twice need both parts. A discovery that no plan made promises nothing."""
+    plan: Any
     for plan in ({}, [], {"plan": {"request": {}}}, {"plan": {"request": {"discover": []}}}):
         require_room_for_other(plan, "other")
     for share in (0.5, 1.0):

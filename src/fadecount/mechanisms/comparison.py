@@ -74,7 +74,7 @@ def minimum_error(
     while 6 * (error + 1) < horizon:
         step = 1 + (error >> 16)  # curves never fall: the last two ages lose most
         candidates = error + step * np.arange(1, chunk + 1)
-        ages = (2 * candidates[:, np.newaxis] - [2, 1]).ravel()
+        ages = (2 * candidates[:, np.newaxis] - np.array([2, 1])).ravel()
         sums = spent + step * np.cumsum(
             np.asarray(curve(ages), dtype=np.float64).reshape(-1, 2).sum(axis=1)
         )
