@@ -28,7 +28,14 @@ from fadecount.counters.inputs import (
 from fadecount.counters.paths import IntervalPath, NoisePath, Path
 from fadecount.counters.state import MOST_AHEAD, Parts, SavedState, damaged
 from fadecount.errors import HorizonError, ParameterError, bad_parameter
-from fadecount.mechanisms import Blocks, Figure, IntervalSchedule, Mechanism
+from fadecount.mechanisms import (
+    Blocks,
+    Figure,
+    IntervalSchedule,
+    Mechanism,
+    RunningTotal,
+    Schedule,
+)
 from fadecount.noise import Lineage, NoiseSource, SystemNoise, require_lineage
 
 Row = Sequence[int] | NDArray[np.integer]
@@ -111,7 +118,7 @@ class Counter:
         self._start(source)
 
     def _start(self, source: NoiseSource) -> None:
-        mechanism, noise = self._mechanism, self._mechanism.noise
+        mechanism, noise = self._mechanism, self._noise
         if mechanism.loss(mechanism.delay) == np.inf:
             raise ParameterError(
                 "mechanism must have a finite loss, got inf; make the first budget finite"
@@ -123,6 +130,11 @@ class Counter:
             if isinstance(noise, IntervalSchedule)
             else NoisePath(noise, source, self._width)
         )
+
+    @property
+    def _noise(self) -> Schedule:
+        assert isinstance(self._mechanism, RunningTotal)  # of blocks, BlockCounter has the noise
+        return self._mechanism.noise
 
     def __repr__(self) -> str:
         return f"Counter({self._mechanism!r}, shape={self.shape}, time={self.time})"
@@ -295,7 +307,7 @@ class Counter:
 
     def _continue(self, parts: Parts) -> None:
         shown, ahead = max(0, parts.time - self._delay), len(parts.ahead)
-        sizes = parts.time - shown, self._mechanism.noise.rows(shown + ahead)
+        sizes = parts.time - shown, self._noise.rows(shown + ahead)
         if self._horizon is not None and parts.time + ahead > self._horizon:
             raise damaged()
         if (len(parts.delayed), len(parts.tails)) != sizes:

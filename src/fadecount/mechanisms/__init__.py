@@ -1,7 +1,7 @@
 """What is released and what it costs: frozen descriptions, without state or entropy."""
 
 from fadecount.checks import LONGEST
-from fadecount.mechanisms.base import Mechanism
+from fadecount.mechanisms.base import Mechanism, RunningTotal
 from fadecount.mechanisms.binary_tree import Binary, Refresh
 from fadecount.mechanisms.blocks import Blocks, Level, Stage
 from fadecount.mechanisms.comparison import crossing_age, minimum_error
@@ -50,6 +50,7 @@ __all__ = [
     "Loss",
     "Mechanism",
     "Refresh",
+    "RunningTotal",
     "Schedule",
     "Stage",
     "Unit",

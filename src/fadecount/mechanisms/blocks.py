@@ -39,18 +39,15 @@ from fadecount.checks import (
     shaped,
 )
 from fadecount.durations import BlockLength
-from fadecount.errors import ParameterError, bad_parameter
+from fadecount.errors import bad_parameter
 from fadecount.mechanisms.base import (
-    LARGEST_SENSITIVITY,
-    ExactMechanism,
-    require_keys,
+    Mechanism,
     require_sensitivity,
     require_step,
     require_window,
 )
 from fadecount.mechanisms.figures import EqualBlocks
 from fadecount.mechanisms.noise_law import quantile, variance_of
-from fadecount.mechanisms.schedule import Schedule
 from fadecount.mechanisms.views import View, views_of
 
 MILLION = 1_000_000
@@ -131,7 +128,7 @@ class Level:
 
 
 @dataclass(frozen=True, slots=True, init=False, repr=False)
-class Blocks(ExactMechanism):
+class Blocks(Mechanism):
     """Nested blocks of several lengths, each published a lag after its end; the live total is a
     sum over the largest that are out.
 
@@ -157,12 +154,6 @@ class Blocks(ExactMechanism):
 
     def __repr__(self) -> str:
         return f"Blocks({', '.join(map(repr, self.levels))})"
-
-    @property
-    def noise(self) -> Schedule:
-        raise ParameterError(
-            "mechanism must publish one running total, got Blocks; count with fadecount.Counter"
-        )
 
     # Privacy
     # --------------------------------------------------------------------------------------------
@@ -198,16 +189,15 @@ class Blocks(ExactMechanism):
                 causes.setdefault(stage.lag, []).append(f"{level.name(tick_seconds)}{status}")
         return [(lag, f"figures per {', '.join(names)}") for lag, names in sorted(causes.items())]
 
-    def for_sensitivity(self, sensitivity: int, *, keys: int = 1) -> Self:
-        """The same promise for a unit that can change up to ``keys`` counts of a step by up to
-        ``sensitivity`` each: all budgets divided by the product, rounded down to millionths.
+    def for_sensitivity(self, sensitivity: int) -> Self:
+        """The same promise for a unit that can change the counts of a step by up to
+        ``sensitivity``: all budgets divided by it, rounded down to millionths.
 
         >>> import fadecount as fc
         >>> fc.Blocks(fc.Level(1, 1.0)).for_sensitivity(3)
         Blocks(Level(length=1, epsilon=0.333333, lag=0, later=()))
         """
-        divisor = require_sensitivity(sensitivity, LARGEST_SENSITIVITY) * require_keys(keys)
-        return self.scaled(Fraction(1, divisor))
+        return self.scaled(Fraction(1, require_sensitivity(sensitivity)))
 
     def scaled(self, factor: float | Fraction) -> Self:
         """The same levels with all budgets multiplied by a factor and rounded down to millionths,
