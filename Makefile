@@ -67,8 +67,6 @@ figures-accuracy: $(VENV)/demo ## how far figures of a year of flights are from 
 
 exactness: $(VENV)/test ## compare millions of draws with exact arithmetic
 	$(BIN)/python -m campaigns.exactness
-	$(BIN)/python -m campaigns.exactness.gaussian
-	$(BIN)/python -m campaigns.exactness.gaussian_steps
 
 block-losses: $(VENV)/test ## compare block counters with brute force, linear programs and single steps
 	$(BIN)/python -m campaigns.blocks
@@ -130,7 +128,7 @@ load: $(VENV)/test ## what the service carries, against plain SQLite and bare St
 	$(BIN)/python -m campaigns.service.load $(LOAD)
 	$(BIN)/python -m campaigns.service.scale $(SCALE)
 
-attack: $(VENV)/test ## clients without a token attack the service for a minute each: memory must stay below 200 MB; sizes: ATTACK=
+attack: $(VENV)/test ## strangers, and one writer, attack the service for a minute each: memory must stay below 200 MB, and others be answered; sizes: ATTACK=
 	$(BIN)/python -m campaigns.service.attack $(ATTACK)
 
 website: $(VENV)/test ## thirty days of a small website: errors of its figures, and which pages appear

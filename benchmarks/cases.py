@@ -9,26 +9,16 @@ import numpy as np
 
 import fadecount as fc
 from benchmarks.measure import FLOOR, Case
-from fadecount.noise import DiscreteLaplace, KeyedNoise, RoundedGaussian
+from fadecount.noise import DiscreteLaplace, KeyedNoise
 from fadecount.noise.generator import words
 
 MECHANISM = fc.Gradual(epsilon=0.1, exponent=2.0)
-GAUSSIAN = fc.Gaussian(
-    sigma=16.5, half_lives=(13417, 24, 1.5, 0.5), weights=(0.0001, 0.0025, 0.2374, 0.34, 0.42)
-)
 BLOCKS = fc.Blocks(
-    fc.Level(1, 0.238731),
-    fc.Level(20, 0.261269, tied=True),
-    fc.Level(60, 0.559418, lag=61),
-    fc.Level(1440, 0.625869, lag=61, tied=True),
-    fc.Level(43200, 0.314713, lag=61, tied=True, later=((43201, 2.314713),)),
-)
-UNTIED = fc.Blocks(
-    fc.Level(1, 0.223),
-    fc.Level(10, 0.277),
-    fc.Level(60, 0.591, lag=61),
-    fc.Level(1440, 0.909, lag=61),
-    fc.Level(43200, 2, lag=43201),
+    fc.Level(1, 0.246),
+    fc.Level(12, 0.254, later=((61, 0.320),)),
+    fc.Level(60, 0.618, lag=61),
+    fc.Level(1440, 0.816, lag=61, later=((43201, 1.577),)),
+    fc.Level(43200, 1.239, lag=43201),
 )
 SCALE = 10.0
 ITEMS = 10**6
@@ -68,36 +58,10 @@ def counters() -> list[Case]:
     ]
 
 
-def gaussian_counters() -> list[Case]:
-    """The same work with Gaussian noise: a design with four half-lives."""
-    scalar, single = fc.Counter(GAUSSIAN), fc.Counter(GAUSSIAN)
-    rows, row = fc.Counter(GAUSSIAN, shape=(KEYS,)), fc.Counter(GAUSSIAN, shape=(KEYS,))
-    items = np.ones(ITEMS, dtype=np.int64)
-    keyed = np.ones((ROWS, KEYS), dtype=np.int64)
-    return [
-        Case("Gaussian extend, 10^6 items, scalar", ITEMS, lambda: scalar.extend(items), ours=True),
-        Case(
-            "Gaussian extend, shape (10^5,), per key and step",
-            ROWS * KEYS,
-            lambda: rows.extend(keyed),
-            ours=True,
-        ),
-        Case(
-            "Gaussian step, shape (10^5,), per key and step",
-            ROWS * KEYS,
-            _repeated(row.step, list(keyed)),
-            ours=True,
-        ),
-        Case(
-            "Gaussian step, scalar, one call", STEPS, _repeated(single.step, [1] * STEPS), ours=True
-        ),
-    ]
-
-
 def block_counters() -> list[Case]:
-    """The same work with tied blocks: a year of minutes with hours, days and months. Rows go
-    through whole blocks, so that each pays its share of those that open."""
-    scalar, single, untied = fc.Counter(BLOCKS), fc.Counter(BLOCKS), fc.Counter(UNTIED)
+    """The same work with blocks: a year of minutes with hours, days and months. Rows go through
+    whole blocks, so that each pays its share of those that end."""
+    scalar, single = fc.Counter(BLOCKS), fc.Counter(BLOCKS)
     rows, row = fc.Counter(BLOCKS, shape=(KEYS,)), fc.Counter(BLOCKS, shape=(KEYS,))
     items = np.ones(ITEMS, dtype=np.int64)
     keyed = np.ones((20, KEYS), dtype=np.int64)
@@ -118,31 +82,12 @@ def block_counters() -> list[Case]:
         Case(
             "Blocks step, scalar, one call", STEPS, _repeated(single.step, [1] * STEPS), ours=True
         ),
-        Case(
-            "Blocks without ties, step, scalar, one call",
-            STEPS,
-            _repeated(untied.step, [1] * STEPS),
-            ours=True,
-        ),
     ]
 
 
 def draws() -> list[Case]:
-    law, broad = DiscreteLaplace(SCALE), RoundedGaussian(2.0**28)
-    room = np.empty(DRAWS, dtype=np.int64)
-    generator = np.random.Generator(np.random.PCG64())
-    return [
-        Case("one exact draw in bulk", DRAWS, lambda: law.fill(room, words), ours=True),
-        Case(
-            "one exact Gaussian draw in bulk, deviation 2^28",
-            DRAWS,
-            lambda: broad.fill(room, words),
-            ours=True,
-        ),
-        Case(
-            "one draw of numpy's standard_normal", DRAWS, lambda: generator.standard_normal(DRAWS)
-        ),
-    ]
+    law, room = DiscreteLaplace(SCALE), np.empty(DRAWS, dtype=np.int64)
+    return [Case("one exact draw in bulk", DRAWS, lambda: law.fill(room, words), ours=True)]
 
 
 def keyed_draws() -> list[Case]:

@@ -39,7 +39,6 @@ import numpy as np
 from numpy.typing import NDArray
 
 import fadecount as fc
-from fadecount.mechanisms.gaussian_law import mu_at
 from fadecount.mechanisms.noise_law import variance_of
 from fadecount.planning.blocks import block_request_for, blocks_for
 from fadecount.planning.request import read_request
@@ -353,7 +352,7 @@ def _kept(mechanism: Any) -> Any:
 # Gaussian noise
 # ------------------------------------------------------------------------------------------------
 def gaussians(say: Callable[[str], object]) -> Iterator[Row]:
-    """Noise with memory, at a delta: square root, BLT, and the planned one of this library."""
+    """Noise with memory, at a delta: square root and BLT."""
     powers = np.arange(1, YEAR + 1)
     root = np.concatenate([[1.0], np.cumprod((powers - 0.5) / powers)])
     yield _memory_row("Gaussian, square root (delta)", root, root)
@@ -361,8 +360,6 @@ def gaussians(say: Callable[[str], object]) -> Iterator[Row]:
         yield _memory_row("Gaussian, BLT of jax-privacy (delta)", *_blt())
     except ImportError as error:
         say(f"left out jax-privacy: {error}")
-    ours = fc.design(PROMISE, horizon=YEAR, delta=DELTA)
-    yield _row("Gaussian, planned here (delta)", ours.mse(YEAR), ours.window_variance)
 
 
 def _memory_row(name: str, strategy: Reals, totals: Reals) -> Row:
@@ -379,6 +376,21 @@ def _memory_row(name: str, strategy: Reals, totals: Reals) -> Row:
         return float(sigma**2 * (squares[length] + np.dot(shared, shared)))
 
     return _row(name, float(sigma**2 * squares[1 : YEAR + 1].mean()), window)
+
+
+def mu_at(epsilon: float, delta: float) -> float:
+    """The largest shift, in standard deviations, of Gaussian noise that keeps a loss at a delta
+    (Dong, Roth and Su 2022)."""
+
+    def above(x: float) -> float:
+        return 0.5 * math.erfc(x / math.sqrt(2.0))
+
+    low, high = 0.0, 10.0
+    while low < (mu := 0.5 * (low + high)) < high:
+        ends = epsilon / mu - 0.5 * mu, epsilon / mu + 0.5 * mu
+        kept = above(ends[0]) - math.exp(epsilon) * above(ends[1]) <= delta
+        low, high = (mu, high) if kept else (low, mu)
+    return low
 
 
 def _blt() -> tuple[Reals, Reals]:
@@ -411,15 +423,12 @@ def short(steps: int = 61, epsilon: float = 0.5) -> dict[str, float]:
     scale = math.sqrt(2.0) / epsilon
     found = {"optimised matrix (p-identity, HDMM; all steps known ahead)": _p_identity(totals)}
     request = read_request(loss={steps: epsilon})
-    for name, ties in (("blocks", False), ("tied blocks", True)):
-        block_request = replace(
-            block_request_for(request), lengths=tuple(range(1, steps + 1)), ties=ties
-        )
-        mechanism = blocks_for(request, block_request)
-        assert mechanism is not None
-        found[f"{name} ({', '.join(str(level.length) for level in mechanism.levels)})"] = (
-            math.sqrt(mechanism.mse(steps)) / scale
-        )
+    block_request = replace(block_request_for(request), lengths=tuple(range(1, steps + 1)))
+    mechanism = blocks_for(request, block_request)
+    assert mechanism is not None
+    found[f"blocks ({', '.join(str(level.length) for level in mechanism.levels)})"] = (
+        math.sqrt(mechanism.mse(steps)) / scale
+    )
     ones = np.mean([step.bit_count() for step in range(1, steps + 1)])
     found["binary tree"] = math.sqrt(ones) * steps.bit_length()
     return {name: value * scale for name, value in found.items()}

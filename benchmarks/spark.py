@@ -4,8 +4,8 @@ noise.
     python -m benchmarks.spark [--events 2000000] [--keys 20000] [--days 4] [--repeats 3]
 
 Both jobs read the same Parquet files, and write a row for every key in every hour, day and month
-(UTC), also where nothing happened, with the same columns. The figures have a tie and a later stage
-on top of that: more rows. They are taken in turns; the fastest run of each counts. Prints JSON.
+(UTC), also where nothing happened, with the same columns. The figures have a later stage on top of
+that: more rows. They are taken in turns; the fastest run of each counts. Prints JSON.
 """
 
 from __future__ import annotations
@@ -34,7 +34,7 @@ from fadecount.spark import Stream, figures
 
 START, HOUR = 1_767_225_600, 3600
 MECHANISM = fc.Blocks(
-    fc.Level(1, 0.5), fc.Level(24, 0.8, tied=True, later=((26, 2.0),)), fc.Level(720, 1.0, lag=26)
+    fc.Level(1, 0.5), fc.Level(24, 0.8, later=((26, 2.0),)), fc.Level(720, 1.0, lag=26)
 )
 MOST_TIMES, MOST_NANOSECONDS = 1.3, 12.0
 
@@ -62,6 +62,7 @@ def private(session: Any, root: Path, place: Path, hours: int) -> None:
         start="2026-01-01",
         secret_file=str(root / "secret"),
         state=str(place / "state"),
+        fence=str(place / "fence"),
     )
     until = datetime.fromtimestamp(START + hours * HOUR, UTC)
     rows = figures(session.read.parquet(str(root / "in")), stream, until=until)

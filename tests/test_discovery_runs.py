@@ -20,6 +20,7 @@ from fadecount.cli.main import main
 from fadecount.errors import ParameterError
 from fadecount.runs import Run, run
 from fadecount.sources import SourceOptions, files
+from fadecount.sources.visits import PER_ADDRESS, visitor_of
 from fadecount.streams import FileFence, SQLiteStore, Store
 from fadecount.streams.discovery import HiddenKeys
 
@@ -150,6 +151,41 @@ def test_runs_that_end_inside_a_day(tmp_path: Path, store: Store, keys: int) -> 
         )
         found = shown(under_way)
     assert found == expected(keys)
+
+
+@pytest.mark.parametrize("live", [False, True])
+def test_visitors_of_an_address_in_several_runs_on_a_log(store: Store, live: bool) -> None:
+    """Few of them count under a page: as many as by the definition."""
+    line = '192.0.2.{} - - [01/Mar/2026:{:02}:30:00 +0000] "GET {} HTTP/1.1" 200 7 "-" "A/{}"\n'
+    sent = [(at // 8, at % 3, ("/a", "/b", "/c")[at % 5 % 3], at % 16) for at in range(190)]
+    seen: dict[str | None, list[str]] = {}
+    crowds: Counter[tuple[int, str]] = Counter()
+    for _, address, page, agent in sent:
+        own = seen.setdefault(visitor_of(f"192.0.2.{address}", f"A/{agent}"), [])
+        if page not in own and len(own) < 2:
+            own.append(page)
+            crowds[address, page] += 1
+    assert max(crowds.values()) > PER_ADDRESS
+    wanted: Counter[tuple[str, str]] = Counter()
+    for (_, page), visitors in crowds.items():
+        wanted["2026-03-01", page] += min(visitors, PER_ADDRESS)
+
+    time = None if live else "time"
+    chosen = options(format="log", time=time, person="visitor", keys_per_person=2)
+    discovery = fc.Discovery("1d", SHARP.stages, 1e-9, 2)
+    given: dict[str, Any] = {"mechanism": EXACT, "discovery": discovery}
+    for begin, end in ((0, 4), (4, 11), (11, 24)):
+        some = [each for each in sent if begin <= each[0] < end]
+        log = "".join(line.format(who, hour, page, agent) for hour, who, page, agent in some)
+        now = BEGIN.timestamp() + end * 3600 - 1
+        where: dict[str, Any] = {"clock": lambda now=now: now}
+        if not live:
+            where = {"start": BEGIN, "until": BEGIN + timedelta(hours=end)}
+        under_way = run(io.BytesIO(log.encode()), chosen, store=store, **where, **given)
+        list(under_way)
+    if live:
+        store.open("counts").close_due(BEGIN.timestamp() + 24 * 3600)
+    assert shown(under_way) == wanted
 
 
 def test_a_frame_in_and_a_frame_out() -> None:
@@ -292,6 +328,23 @@ class TestCommands:
             assert main([*words, "x.svg", "--key", key]) == 1
             refusals.append(capsys.readouterr().err.replace(key, "…"))
         assert refusals[0] == refusals[1] and "that was shown then" in refusals[0]
+
+    def test_other_needs_its_part_of_the_plan(
+        self, folder: Path, capsys: pytest.CaptureFixture[str]
+    ) -> None:
+        """Hidden events count under ``other`` too: both losses together are what was planned."""
+        plan = ["plan", "--tick", "1h", "--loss", "1d=0.5", "--loss", "1y=4", "--delta", "1e-9"]
+        plan += ["--per-person", "1/day", "--force", "--save", "plan.json", "--discover"]
+        words = [*WORDS, *WHO, *STORED, "--plan", "plan.json", "--output", "x.csv"]
+        assert main([*plan, "1d"]) == 0
+        assert main([*words, "--other"]) == 1
+        refusal = "other must be left out, as the plan's keys that appear use all of its loss"
+        assert refusal in capsys.readouterr().err and not (folder / "x.csv").exists()
+        assert main([*plan, "1d=0.5"]) == 0
+        assert main([*words, "--other"]) == 0
+        curve = json.loads((folder / "x.csv-metadata.json").read_text())["curve"]
+        day = [step["loss"] for step in curve if step["age_seconds"] <= 86_400]
+        assert 0.49 < max(day) <= 0.5 and 3.9 < max(step["loss"] for step in curve) <= 4
 
     def test_refusals(self, folder: Path, capsys: pytest.CaptureFixture[str]) -> None:
         (folder / "plain.json").write_text(EXACT.to_json())

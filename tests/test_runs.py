@@ -5,6 +5,7 @@ from __future__ import annotations
 
 import io
 import json
+import time
 from collections.abc import Iterator, Sequence
 from dataclasses import fields
 from datetime import UTC, datetime, timedelta
@@ -79,8 +80,14 @@ class ScriptedFile(GrowingFile):
     old = False
     """Whether its lines are taken to have been there before the process began."""
 
-    def __init__(self, path: str | Path, options: SourceOptions, position: int = 0) -> None:
-        super().__init__(path, options, position)
+    def __init__(
+        self,
+        path: str | Path,
+        options: SourceOptions,
+        position: int = 0,
+        inode: int | None = None,
+    ) -> None:
+        super().__init__(path, options, position, inode)
         self._end = self.size
         self.size = self.size if self.old else 0
 
@@ -245,6 +252,24 @@ def test_a_pipe_by_the_clock_and_its_end(store: Store) -> None:
     with BriefStore() as other:
         piped(lines, other, changes={"time": None}, until=until)
         assert values(other) == [[2], [3]]
+
+
+def test_a_scrub_that_is_owed_does_not_wait_for_the_next_tick(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """What a closed tick destroys is gone from the log of the database within about a minute."""
+    now, clock = [1000.0], Clock()
+    monkeypatch.setattr(time, "monotonic", lambda: now[0])
+    lines = [(NOON + at, "{}\n") for at in (1, 125)]
+    with BriefStore() as store:
+        log = Path(f"{store._database._path}-wal")  # type: ignore[attr-defined]
+        chosen, pipe = options(time=None), Pipe(lines, clock)
+        closed = run(pipe, chosen, store=store, name="s", mechanism=EXACT, clock=clock)
+        for each in closed:
+            before = log.stat().st_size
+            if each.last_tick == FIRST + 1:
+                now[0] += 60
+        assert 0 < log.stat().st_size < before, "how far the pipe was read was written after it"
 
 
 @pytest.mark.parametrize("changes", [{}, {"person": "who", "per_person": 3}])
@@ -648,11 +673,11 @@ def test_sums_without_a_store_never_wrap() -> None:
 
 BLOCKS = fc.Blocks(
     fc.Level(1, 0.5),
-    fc.Level(20, 0.5, tied=True),
+    fc.Level(20, 0.5),
     fc.Level(60, 0.8, lag=61),
-    fc.Level(1440, 0.8, lag=61, tied=True, later=((1500, 1.5),)),
+    fc.Level(1440, 0.8, lag=61, later=((1500, 1.5),)),
 )
-"""Minutes, twenty minutes, hours and days, with ties, lags and a later stage."""
+"""Minutes, twenty minutes, hours and days, with lags and a later stage."""
 
 
 @pytest.fixture
@@ -708,32 +733,6 @@ def test_a_run_of_blocks_gives_the_figures_of_a_stream_that_is_fed_by_hand(
             assert getattr(here, name).tolist() == getattr(there, name).tolist(), (per, name)
     assert once.published.total().values.tolist() == by_hand.total().values.tolist()
     assert once.summary() == kept.summary()
-
-
-def test_children_of_a_tied_block_add_up_to_it(scripted: Store) -> None:
-    """The adjusted hours of a day that is out are its figure at its latest stage, to the last
-    count."""
-    events = "".join(line(NOON + 97 * at) for at in range(2000)).encode()
-    once = run(
-        io.BytesIO(events),
-        options(),
-        mechanism=BLOCKS,
-        start=datetime(2026, 3, 1, tzinfo=UTC),
-        until=datetime(2026, 3, 4, tzinfo=UTC),
-    )
-    for _ in once:
-        pass
-    published = once.published
-    assert published.figures("1d").shown_status[:2] == ["final", "provisional"]
-    days, midnight = published.figures("1d"), NOON // 86_400 * 1440
-    for day in (0, 1):
-        hours = range(midnight + 1440 * day, midnight + 1440 * (day + 1), 60)
-        adjusted = [int(published.window(hour, hour + 60).values[0, 0]) for hour in hours]
-        assert sum(adjusted) == days.values[day, 0]
-        halves = [
-            int(published.window(low, low + 720).values[0, 0]) for low in (hours[0], hours[0] + 720)
-        ]
-        assert sum(halves) == sum(adjusted)
 
 
 def test_frames_of_figures_per_day(store: Store) -> None:

@@ -15,7 +15,6 @@ from campaigns.crash.check import Account
 from campaigns.crash.journal import Record
 from campaigns.crash.worker import BESIDE, BLOCKS, FIRST_TICK, NAME, Site, calendar_of
 from fadecount.errors import StoreError
-from fadecount.mechanisms import ANNOUNCED
 from fadecount.streams.database import Database
 from fadecount.streams.figures import read_figures, unpacked
 from fadecount.streams.seal import Seal
@@ -29,9 +28,8 @@ _VIEWS_EVERY = 5
 class BlockAccount(Account):
     """Follows the journal, and every figure from when it is first seen, be it under embargo.
 
-    With real noise nobody knows a figure beforehand. But a tied block must be what it announced
-    plus its children, which would not hold if any of these noises were drawn again; and what was
-    seen once must never change. With noise that follows from its name every value is known.
+    With real noise nobody knows a figure beforehand, but what was seen once must never change. With
+    noise that follows from its name every value is known.
     """
 
     def __init__(self, site: Site) -> None:
@@ -96,7 +94,6 @@ class BlockAccount(Account):
         self.figures.update(figures)
         self._held = held
         self._returned.clear()
-        self._check_ties(figures)
         if self._site.named:
             for name, row in (figures | held).items():
                 assert row == self._value(*name), f"not what inputs and noise say: {name}"
@@ -131,25 +128,12 @@ class BlockAccount(Account):
         dates, wanted, waiting = calendar_of(steps + 100), set(), set()
         for level, stage in _places():
             for end in dates.edges(level, since, steps + 100).tolist():
-                if stage == ANNOUNCED:
-                    if dates.frontier(level, end - 1) < steps:
-                        wanted.add((level, end, stage))
-                elif end + BLOCKS.levels[level].stages[stage].lag <= steps:
+                if end + BLOCKS.levels[level].stages[stage].lag <= steps:
                     wanted.add((level, end, stage))
             for end in dates.edges(level, max(0, steps - 100), steps).tolist():
-                if stage != ANNOUNCED and end + BLOCKS.levels[level].stages[stage].lag > steps:
+                if end + BLOCKS.levels[level].stages[stage].lag > steps:
                     waiting.add((level, end, stage))
         return wanted, waiting
-
-    def _check_ties(self, figures: dict[Name, list[int]]) -> None:
-        dates = calendar_of(len(self.rows) + 100)
-        for level, end, stage in figures:
-            if stage == 0 and BLOCKS.levels[level].tied:
-                start = dates.frontier(level, end - 1)
-                total = np.array(self.figures[level, end, ANNOUNCED])
-                for child in dates.edges(level - 1, start, end).tolist():
-                    total += self.figures[level - 1, child, 0][: len(total)]
-                assert total.tolist() == figures[level, end, 0], "a noise was drawn again"
 
     def _value(self, level: int, end: int, stage: int) -> list[int]:
         """A figure by the definition."""
@@ -160,16 +144,8 @@ class BlockAccount(Account):
         for key, declared in enumerate(self._declared):
             if declared <= start:
                 noise = self._noise.of(BLOCKS, key)
-                if stage == ANNOUNCED:
-                    first = dates.count(level - 1, 0, start) + 1
-                    children = range(first, first + dates.count(level - 1, start, end))
-                    value = noise(level, block, 0) - sum(
-                        noise(level - 1, child, 0) for child in children
-                    )
-                else:
-                    counted: NDArray[np.int64] = self._sums[end] - self._sums[start]
-                    value = int(counted[key]) + noise(level, block, stage)
-                row.append(value)
+                counted: NDArray[np.int64] = self._sums[end] - self._sums[start]
+                row.append(int(counted[key]) + noise(level, block, stage))
         return row
 
     def _check_readers(self, steps: int, since: int, *, views: bool) -> None:
@@ -199,5 +175,3 @@ def _places() -> Iterator[tuple[int, int]]:
     for number, level in enumerate(BLOCKS.levels):
         for stage in range(len(level.stages)):
             yield number, stage
-        if level.tied:
-            yield number, ANNOUNCED

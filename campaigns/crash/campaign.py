@@ -65,8 +65,8 @@ class Tally:
     def text(self) -> str:
         named = ", ".join(f"{step} {self.at_steps[step]}" for step in STEPS)
         return (
-            f"{self.kills} kills ({self.at_random} at random times; {named}; with a tie"
-            f" {self.at_events['tie']}, the end of an hour {self.at_events['end']}, a publication"
+            f"{self.kills} kills ({self.at_random} at random times; {named}; with"
+            f" the end of an hour {self.at_events['end']}, a publication"
             f" from the embargo {self.at_events['publication']}) in {self.stores}"
             f" stores: {self.steps:,} steps released, {self.answers:,} batches acknowledged"
             f" ({self.repeats:,} repeats), {self.draws:,} noise variables drawn"

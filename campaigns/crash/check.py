@@ -6,7 +6,6 @@ from __future__ import annotations
 from collections import Counter
 
 import numpy as np
-from tests.counters.memory_reference import Remembered
 from tests.streams.backends import totals_of
 from tests.streams.scripted import names_in_use
 
@@ -21,7 +20,7 @@ from campaigns.crash.worker import (
     position_of,
 )
 from fadecount.errors import StoreError
-from fadecount.mechanisms import Memories, Schedule
+from fadecount.mechanisms import RunningTotal
 
 Variable = tuple[int, int, int]
 
@@ -37,7 +36,6 @@ class Account:
     def __init__(self, site: Site) -> None:
         self._site = site
         self._variables: dict[tuple[Variable, int], int] = {}
-        self._paths: dict[int, Remembered] = {}
         self._width, self._declaring = 2, False
         self._counted: set[str] = set()
         self._sums = [np.zeros(MOST_KEYS, dtype=np.int64)]
@@ -84,10 +82,10 @@ class Account:
     def _first_step(self, name: Variable) -> int:
         """The step whose output uses a variable first."""
         level, round_number, node = name
-        mechanism, schedule = self._site.mechanism, self._site.mechanism.noise
+        mechanism = self._site.mechanism
+        assert isinstance(mechanism, RunningTotal)
         clock = node << level if level >= 0 else 1
-        length = schedule.round_length if isinstance(schedule, Schedule) else None
-        return mechanism.delay + clock + round_number * (length or 0)
+        return mechanism.delay + clock + round_number * (mechanism.noise.round_length or 0)
 
     def _on_opened(self, record: Record) -> None:
         if record["steps"] != len(self.rows):
@@ -176,23 +174,11 @@ class Account:
         if shown < 1:
             return [0] * self._width
         sums = self._sums[shown]
-        memories = self._site.mechanism.noise
-        if isinstance(memories, Memories):
-            return [
-                int(sums[key]) + self._remembered(memories, shown, key)
-                for key in range(self._width)
-            ]
         names = names_in_use(self._site.mechanism, step)
         return [
             int(sums[key]) + sum(self._variables[name, key] for name in names)
             for key in range(self._width)
         ]
-
-    def _remembered(self, memories: Memories, shown: int, key: int) -> int:
-        """The noise of a Gaussian counter at a step, from the variables drawn for one key so
-        far."""
-        path = self._paths.setdefault(key, Remembered(memories))
-        return path.step(self._variables[(0, 0, shown), key])
 
     def compare(self, *, last: int | None = None) -> None:
         """Published values (all, or the last ones) equal those that the journal explains; none is

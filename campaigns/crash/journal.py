@@ -13,9 +13,8 @@ from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
-from tests.noise.named import NamedAhead
 
-from fadecount.noise import Law, SystemNoise
+from fadecount.noise import DiscreteLaplace, SystemNoise
 
 Record = dict[str, Any]
 
@@ -34,7 +33,7 @@ def records(path: Path) -> list[Record]:
     return [json.loads(line) for line in path.read_text().splitlines()] if path.exists() else []
 
 
-class JournalNoise(NamedAhead):
+class JournalNoise:
     """Real noise, every draw of which is written down. ``first_column`` is where the drawn columns
     stand among the keys."""
 
@@ -43,7 +42,7 @@ class JournalNoise(NamedAhead):
         self.first_column = 0
 
     def many(
-        self, law: Law, level: int, rounds: range, nodes: range, width: int
+        self, law: DiscreteLaplace, level: int, rounds: range, nodes: range, width: int
     ) -> NDArray[np.int64]:
         values = self._source.many(law, level, rounds, nodes, width)
         names = [(level, r, n) for r in rounds for n in nodes]

@@ -59,18 +59,17 @@ MECHANISMS = (
     fc.Refresh(window=5, epsilon_current=0.5, epsilon_past=0.25),
     fc.Linear(epsilon=0.5),
     fc.Binary(epsilon=1.0, horizon=1 << 20),
-    fc.Gaussian(sigma=3.0, half_lives=(20, 1), weights=(0.01, 0.29, 0.7), delay=1),
 )
 BLOCKS = fc.Blocks(
     fc.Level(1, 0.5),
-    fc.Level(5, 0.5, tied=True),
+    fc.Level(5, 0.5),
     fc.Level(10, 0.5, lag=3),
-    fc.Level(60, 0.5, lag=3, tied=True, later=((20, 1.0),)),
+    fc.Level(60, 0.5, lag=3, later=((20, 1.0),)),
 )
-"""Ties, lags and a later stage: something opens, ends or becomes public in most ticks."""
-EVENTS = ("tie", "end", "publication")
-"""What may happen in a tick of a stream of blocks: a tied block announces its difference, an hour
-ends, a figure comes out of the embargo."""
+"""Lags and a later stage: something ends or becomes public in most ticks."""
+EVENTS = ("end", "publication")
+"""What may happen in a tick of a stream of blocks: an hour ends, a figure comes out of the
+embargo."""
 UNITS = (Unit(), Unit(of="person", events=300), Unit(of="person", events=150, keys=2))
 """The caps are reached: a batch holds up to 510 events of one of three persons, under two keys."""
 
@@ -231,8 +230,6 @@ def happening(first: int, last: int) -> set[str]:
     """What happens in the steps ``first .. last`` of a stream of ``BLOCKS``."""
     dates = calendar_of(last + 100)
     events = set()
-    if len(dates.edges(1, first - 2, last - 1)) or first == 1:
-        events.add("tie")
     if len(dates.edges(3, first - 1, last)):
         events.add("end")
     for number, level in enumerate(BLOCKS.levels):

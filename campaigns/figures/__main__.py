@@ -35,15 +35,14 @@ CASES: dict[str, fc.Mechanism] = {
     "blocks": fc.Blocks(
         fc.Level(1, 0.2), fc.Level(3, 0.3), fc.Level(72, 0.6, lag=4), fc.Level(2160, 0.5, lag=4)
     ),
-    "tied blocks with stages": fc.Blocks(
+    "blocks with stages": fc.Blocks(
         fc.Level(1, 0.24),
-        fc.Level(3, 0.26, tied=True, later=((4, 0.29),)),
+        fc.Level(3, 0.26, later=((4, 0.29),)),
         fc.Level(72, 0.6, lag=4),
-        fc.Level(2160, 0.31, lag=4, tied=True, later=((1000, 1.3), (2161, 2.3))),
+        fc.Level(2160, 0.31, lag=4, later=((1000, 1.3), (2161, 2.3))),
     ),
     "gradual": fc.Gradual(epsilon=0.05),
     "gradual, delayed": fc.Gradual(epsilon=0.05, exponent=2.0, delay=3),
-    "gaussian": fc.Gaussian(sigma=20.0, half_lives=(64, 8), weights=(0.1, 0.2, 0.7)),
 }
 
 

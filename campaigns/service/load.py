@@ -128,10 +128,11 @@ def high(times: list[float], share: float = 0.99) -> float:
 
 
 async def live(port: int, token: str, count: int, seconds: float) -> list[int]:
-    """How many publications each of ``count`` live readers heard of."""
+    """How many publications each of ``count`` live readers heard of, with an address for each."""
 
-    async def follow() -> int:
-        reader, writer = await asyncio.open_connection("127.0.0.1", port)
+    async def follow(number: int) -> int:
+        own = f"127.0.{1 + number // 250}.{1 + number % 250}"
+        reader, writer = await asyncio.open_connection("127.0.0.1", port, local_addr=(own, 0))
         writer.write(getter(port, token, "/v1/streams/load/live")(0))
         seen, end = 0, time.monotonic() + seconds
         while time.monotonic() < end:
@@ -143,7 +144,7 @@ async def live(port: int, token: str, count: int, seconds: float) -> list[int]:
         writer.close()
         return seen
 
-    return list(await asyncio.gather(*(follow() for _ in range(count))))
+    return list(await asyncio.gather(*(follow(number) for number in range(count))))
 
 
 def resident(pid: int) -> float:

@@ -33,7 +33,7 @@ from campaigns.spark.cluster import Cluster, Group
 from campaigns.spark.events import SECRET, TICK, counts_of, make_events, micro_batches, ticks_closed
 
 MECHANISM = fc.Blocks(
-    fc.Level(1, 0.5), fc.Level(6, 0.8, tied=True, later=((8, 2.0),)), fc.Level(12, 1.0, lag=9)
+    fc.Level(1, 0.5), fc.Level(6, 0.8, later=((8, 2.0),)), fc.Level(12, 1.0, lag=9)
 )
 
 

@@ -68,6 +68,7 @@ def main(settings: dict[str, Any]) -> None:
         start=datetime.fromtimestamp(settings["start"], UTC),
         secret_file=str(root / "secret"),
         state=str(root / "state"),
+        fence=str(root / "fence"),
         name=settings["stream"],
     )
     writer = publish(events, stream, to=write)

@@ -14,12 +14,12 @@ import sys
 import numpy as np
 
 import fadecount as fc
+from fadecount.mechanisms import RunningTotal
 
-CASES: dict[str, fc.Mechanism] = {
+CASES: dict[str, RunningTotal] = {
     "gradual": fc.Gradual(epsilon=0.02),
     "gradual, exponent 2, delay 7": fc.Gradual(epsilon=0.02, exponent=2.0, delay=7),
     "designed": fc.Designed(budgets=(0.05, 0.02, 0.04, 0.01)),
-    "gaussian": fc.Gaussian(sigma=20.0, half_lives=(64, 8), weights=(0.1, 0.2, 0.7)),
     "linear": fc.Linear(epsilon=0.02),
     "refresh": fc.Refresh(window=12, epsilon_current=0.2, epsilon_past=0.02),
     "binary": fc.Binary(epsilon=0.2, horizon=127),
@@ -27,7 +27,7 @@ CASES: dict[str, fc.Mechanism] = {
 STEPS = 100
 
 
-def coverage(mechanism: fc.Mechanism, keys: int, seed: int) -> tuple[float, float]:
+def coverage(mechanism: RunningTotal, keys: int, seed: int) -> tuple[float, float]:
     """The share of windows within their interval, over one window of random ends per key, and the
     ratio of the variances."""
     outputs = np.asarray(

@@ -9,8 +9,8 @@ A mechanism describes the noise and states its cost before anything runs. A coun
 >>> counter = fc.Counter(mechanism)
 >>> published = counter.step(120)       # 120 events in this hour; the private running count
 
-- choose: ``fc.plan``, ``fc.design`` (from wanted losses and errors), or ``fc.Gradual``,
-  ``fc.Gaussian`` and the other mechanisms
+- choose: ``fc.plan``, ``fc.design`` (from wanted losses and errors), or ``fc.Gradual`` and the
+  other mechanisms
 - count: ``fc.Counter``, or ``fc.count`` for a data frame of events
 - keep a count for years: ``fadecount.streams``; read files: ``fadecount.sources``; draw:
   ``fadecount.plots``
@@ -33,7 +33,6 @@ if TYPE_CHECKING:
         Blocks,
         Designed,
         Discovery,
-        Gaussian,
         Gradual,
         Intervals,
         Level,
@@ -57,7 +56,6 @@ __all__ = [
     "Counter",
     "Designed",
     "Discovery",
-    "Gaussian",
     "Gradual",
     "Intervals",
     "Level",

@@ -24,11 +24,9 @@ from functools import partial
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from fadecount import Blocks, Counter, Gaussian, Mechanism
+from fadecount import Blocks, Counter, Mechanism
 from fadecount.checks import require_integer, require_real
 from fadecount.errors import ParameterError
-from fadecount.mechanisms import ANNOUNCED
-from fadecount.mechanisms.gaussian_law import epsilon_at, normal_quantile
 
 __all__ = ["Finding", "audit"]
 
@@ -56,10 +54,7 @@ class Finding:
     claimed: float
     shown: float
     """A lower bound on the true loss. It is too high with at most the audit's false-alarm
-    probability.
-
-    For Gaussian noise it is the epsilon, at the mechanism's delta, of a lower bound on ``mu``.
-    """
+    probability."""
     likely: int
     rare: int
     samples: int
@@ -125,28 +120,22 @@ def audit(
         remedy = "the first step of a stream is step 1"
         require_integer("position", position, minimum=1, maximum=LONGEST_BLOCK, remedy=remedy)
     half, error = samples // 2, false_alarm / len(checked)
-    gaussian = mechanism if isinstance(mechanism, Gaussian) else None
     findings = []
     for age in checked:
         place = _worst_position(mechanism, age) if position is None else position
         outputs = partial(_outputs, running, place, age, half, progress)
         without, having = outputs(item=0), outputs(item=1)
         score = largest if isinstance(running, Blocks) else learn(without, having)
-        event = best_event(score, without, having, error, gaussian=gaussian is not None)
+        event = best_event(score, without, having, error)
         empty, item = event.count(outputs(item=0)), event.count(outputs(item=1))
         likely, rare = (item, empty) if event.upwards else (empty, item)
-        if gaussian is None:
-            shown = loss_shown(likely, rare, half, error)
-        else:
-            mu = mu_shown(likely, rare, half, error)
-            shown = (1.0 - 1e-9) * epsilon_at(mu, gaussian.delta)
         claim = mechanism.loss if isinstance(mechanism, Mechanism) else mechanism
         findings.append(
             Finding(
                 age=age,
                 position=place,
                 claimed=float(claim(age)),
-                shown=shown,
+                shown=loss_shown(likely, rare, half, error),
                 likely=likely,
                 rare=rare,
                 samples=half,
@@ -213,32 +202,15 @@ def _seen(mechanism: Mechanism | Runs, inputs: NDArray[np.int8], position: int) 
 
 
 def _figures(counter: Counter, inputs: NDArray[np.int8], position: int) -> Rows:
-    """The figures of the blocks that hold the position, at all stages, and for each tied one of
-    them the announced difference plus its children, beside its own figure if that is out.
-
-    The other figures depend on the item only through these sums, and the live totals are functions
-    of figures.
-    """
-    assert isinstance(counter.mechanism, Blocks)
-    levels = counter.mechanism.levels
+    """The figures of the blocks that hold the position, at all stages. No other figure depends on
+    the item, and the live totals are functions of figures."""
     figures: dict[tuple[int, int], Rows] = {}
-    announced = [np.zeros(counter.shape, dtype=np.int64) for _ in (*levels, None)]
     for row in inputs:
         counter.step(row)
         for level, start, end, stage, value in counter.figures():
-            if start < position <= end and stage == ANNOUNCED:
-                announced[level] += value
-            elif start < position <= end:
+            if start < position <= end:
                 figures[level, stage] = np.asarray(value)
-            larger = levels[min(level + 1, len(levels) - 1)].length
-            if stage == 0 and (end - 1) // larger == (position - 1) // larger:
-                announced[level + 1] += value
-    ties = [
-        figures[number, 0] - announced[number] if (number, 0) in figures else announced[number]
-        for number, level in enumerate(levels)
-        if level.tied and (number - 1, 0) in figures
-    ]
-    return np.array([*figures.values(), *ties], dtype=np.int64).reshape(-1, *counter.shape)
+    return np.array([*figures.values()], dtype=np.int64).reshape(-1, *counter.shape)
 
 
 # The event that distinguishes two streams
@@ -308,15 +280,8 @@ def largest(outputs: Outputs) -> NDArray[np.float64]:
     return scores
 
 
-def best_event(
-    score: Score,
-    without: Outputs,
-    having: Outputs,
-    error: float,
-    *,
-    gaussian: bool = False,
-) -> Event:
-    """The event that would show about the largest loss (or ``mu``) on these samples, by the normal
+def best_event(score: Score, without: Outputs, having: Outputs, error: float) -> Event:
+    """The event that would show about the largest loss on these samples, by the normal
     approximation."""
     scores = score(without), score(having)
     largest, best_event = -math.inf, Event(score, math.inf, True)
@@ -326,12 +291,9 @@ def best_event(
             quantile = 1.0 - share if upwards else share
             event = Event(score, float(np.quantile(likely, quantile, method="nearest")), upwards)
             often, seldom = (event.among(each) for each in (likely, rare))
-            if gaussian:
-                shown = mu_shown(often, seldom, len(likely), error)
-            else:
-                spread = 1 / often + 1 / max(seldom, 1)
-                shown = math.log(often / max(seldom, 1))
-                shown -= math.sqrt(2.0 * math.log(1.0 / error) * spread)
+            spread = 1 / often + 1 / max(seldom, 1)
+            shown = math.log(often / max(seldom, 1))
+            shown -= math.sqrt(2.0 * math.log(1.0 / error) * spread)
             if shown > largest:
                 largest, best_event = shown, event
     return best_event
@@ -342,21 +304,6 @@ def loss_shown(likely: int, rare: int, samples: int, error: float) -> float:
     ``error``; never below 0."""
     low, high = _bounds(likely, rare, samples, error)
     return max(0.0, math.log(low / high)) if low else 0.0
-
-
-def mu_shown(likely: int, rare: int, samples: int, error: float) -> float:
-    """A lower bound on ``mu`` from an event's counts on two streams, too high with chance at most
-    ``error``; never below 0.
-
-    No test of a ``mu``-Gaussian private mechanism finds an event with chance p on one stream and q
-    on the other such that the normal quantiles of p and q are farther apart than ``mu``.
-    """
-    low, high = _bounds(likely, rare, samples, error)
-    return max(0.0, _quantile(low) - _quantile(high)) if low > 0.0 and high < 1.0 else 0.0
-
-
-def _quantile(chance: float) -> float:
-    return -normal_quantile(chance) if chance <= 0.5 else normal_quantile(1.0 - chance)
 
 
 # The bounds of Clopper and Pearson

@@ -22,6 +22,7 @@ LONGEST_TICK = 366 * 86400
 
 SMALLEST_BUDGET = 2.0**-30
 LARGEST_BUDGET = 2.0**14
+SMALLEST_DELTA = 1e-300
 SMALLEST_BETA = 1e-280  # below it the share of one step of a long horizon is no float any more
 
 
@@ -121,6 +122,11 @@ def require_horizon(value: int) -> int:
     return require_integer(
         "horizon", value, minimum=1, maximum=LONGEST, remedy="it is the number of outputs looked at"
     )
+
+
+def require_delta(value: float) -> float:
+    remedy = "it is the chance that the promise may fail, such as 1e-9"
+    return require_real("delta", value, low=SMALLEST_DELTA, high=0.5, open_ends=True, remedy=remedy)
 
 
 def require_beta(value: float) -> float:

@@ -50,6 +50,11 @@ class StoreError(FadecountError):
     """
 
 
+class DatabaseError(StoreError):
+    """The database of a store, or that of its fence, has failed: a full disk, a lost connection.
+    All of its streams are affected."""
+
+
 class LockedError(StoreError):
     """Another process writes to the store or the stream."""
 

@@ -18,27 +18,25 @@ from numpy.typing import NDArray
 import fadecount as fc
 from fadecount.audit import LONGEST_BLOCK, _worst_position, audit, largest
 from fadecount.cli.main import main
-from fadecount.counters.blocks import BlockCounter
-from fadecount.mechanisms import Figure
 from fadecount.noise.chain import Chain
 from fadecount.noise.laplace import DiscreteLaplace
 from tests.false_alarm import EACH
 
 SAMPLES = 200_000
 PLAIN = fc.Blocks(fc.Level(1, 0.5), fc.Level(4, 0.4, lag=3), fc.Level(8, 0.9, lag=5))
-TIED = fc.Blocks(
+LAGS = fc.Blocks(
     fc.Level(1, 0.24),
-    fc.Level(4, 0.26, tied=True),
+    fc.Level(4, 0.26),
     fc.Level(8, 0.56, lag=5),
-    fc.Level(16, 0.63, lag=5, tied=True, later=((9, 2.63),)),
+    fc.Level(16, 0.63, lag=5, later=((9, 2.63),)),
 )
 STAGES = fc.Blocks(fc.Level(2, 0.7, later=((3, 1.0), (6, 1.5))))
 
 
 @pytest.mark.parametrize(
     ("mechanism", "ages"),
-    [(PLAIN, [2, 3, 5]), (TIED, [4, 5, 9]), (STAGES, [2, 3, 6])],
-    ids=["plain", "tied", "stages"],
+    [(PLAIN, [2, 3, 5]), (LAGS, [4, 5, 9]), (STAGES, [2, 3, 6])],
+    ids=["plain", "lags", "stages"],
 )
 def test_four_fifths_of_the_loss_are_seen(mechanism: fc.Blocks, ages: list[int]) -> None:
     findings = audit(mechanism, ages, samples=SAMPLES, false_alarm=EACH)
@@ -63,14 +61,14 @@ def test_nothing_is_seen_before_the_first_lag() -> None:
         (PLAIN, fc.Blocks(*PLAIN.levels[:2], fc.Level(8, 0.9, lag=4)), 4),
         (STAGES, fc.Blocks(fc.Level(2, 0.7, later=((2, 1.0), (6, 1.5)))), 2),
         (PLAIN, fc.Blocks(fc.Level(1, 0.9), *PLAIN.levels[1:]), 0),
-        (TIED, fc.Blocks(fc.Level(1, 0.56), *TIED.levels[1:]), 0),
+        (LAGS, fc.Blocks(fc.Level(1, 0.56), *LAGS.levels[1:]), 0),
     ],
     ids=[
         "lag one shorter",
         "last lag one shorter",
         "stage one earlier",
         "budget of a neighbour",
-        "budget of a neighbour, tied",
+        "budget of a neighbour, lags",
     ],
 )
 def test_false_claims_are_refuted(claimed: fc.Blocks, running: fc.Blocks, age: int) -> None:
@@ -90,48 +88,6 @@ def test_fresh_noise_for_every_stage_is_refuted(monkeypatch: pytest.MonkeyPatch)
     findings = audit(STAGES, [2, 3, 6], samples=SAMPLES, false_alarm=EACH)
     assert [finding.refuted for finding in findings] == [False, True, True]
     assert 1.5 < findings[1].shown <= 0.7 + 1.0
-
-
-def test_an_event_that_only_the_parent_counts_is_refuted(monkeypatch: pytest.MonkeyPatch) -> None:
-    """A tied block less its difference less its children is 0, whatever the noise; an event that is
-    booked into the block alone shows there in the clear."""
-
-    items: list[Any] = []
-
-    def past_the_children(counter: BlockCounter, item: Any) -> Any:
-        items[counter.time :] = [item]
-        return step(counter, 0 * item)
-
-    def with_the_parent(counter: BlockCounter) -> list[Figure]:
-        return [
-            each._replace(value=each.value + sum(items[each.start : each.end]))
-            if (each.level, each.stage) == (1, 0)
-            else each
-            for each in figures(counter)
-        ]
-
-    step, figures = BlockCounter._step, BlockCounter.figures
-    monkeypatch.setattr(BlockCounter, "_step", past_the_children)
-    monkeypatch.setattr(BlockCounter, "figures", with_the_parent)
-    tied = fc.Blocks(fc.Level(1, 0.3), fc.Level(2, 0.3, tied=True))
-    (finding,) = audit(tied, [0], samples=10_000, false_alarm=EACH)
-    assert finding.refuted
-    assert finding.shown > 4.0
-
-
-def test_a_tie_across_lags_is_refuted(monkeypatch: pytest.MonkeyPatch) -> None:
-    """The children and the difference tell the figure of a tied block that is not out."""
-
-    def without_the_parent(counter: BlockCounter) -> list[Figure]:
-        return [each for each in original(counter) if (each.level, each.stage) != (1, 0)]
-
-    original = BlockCounter.figures
-    monkeypatch.setattr(BlockCounter, "figures", without_the_parent)
-    claimed = fc.Blocks(fc.Level(1, 0.3), fc.Level(2, 0.9, lag=1))
-    running = fc.Blocks(fc.Level(1, 0.3), fc.Level(2, 0.9, tied=True))
-    (finding,) = audit(claimed, [0], samples=SAMPLES, false_alarm=EACH, running=running)
-    assert finding.refuted
-    assert finding.shown >= 0.8 * 1.2
 
 
 def test_the_attacked_position_ends_a_block_of_every_level_that_is_short_enough() -> None:

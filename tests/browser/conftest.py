@@ -38,7 +38,7 @@ NOON = 1_700_049_600
 SHOP_DAYS = 60
 SHOP = fc.Blocks(
     fc.Level(1, 0.27),
-    fc.Level(24, 0.23, tied=True, later=((25, 0.73), (169, 0.99))),
+    fc.Level(24, 0.23, later=((25, 0.73), (169, 0.99))),
     fc.Level(720, 0.74, lag=169),
 )
 """Hours; days that are published at their end, a day and a week later; months."""

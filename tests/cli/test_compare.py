@@ -173,24 +173,6 @@ def test_the_sentence_names_the_construction(capsys: pytest.CaptureFixture[str])
     assert "can lose less than both" in sentence
 
 
-def test_gaussian_noise_is_compared_with_its_delta(
-    tmp_path: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
-    path = tmp_path / "plan.json"
-    path.write_text(fc.Gaussian.gradual(30.0).to_json())
-    assert main([*WORDS, "--plan", str(path)]) == 0
-    text = " ".join(capsys.readouterr().out.split())
-    assert "with fading, except with a chance of 1e-09, and" in text
-    assert "refreshing" in text
-    assert (
-        main(["curve", "--plan", str(path), "--tick", "1m", "--plot", str(tmp_path / "curve.png")])
-        == 0
-    )
-    text = capsys.readouterr().out
-    assert "Each loss holds except with a chance of 1e-09." in text
-    assert "paper" not in text
-
-
 def test_no_crossing_is_named_after_the_last_step(
     tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:

@@ -21,7 +21,7 @@ from tests.cli.test_live import start, wait_for
 BEGIN = datetime(2026, 3, 1, tzinfo=UTC)
 PLAN = fc.Blocks(
     fc.Level(1, 20.0),
-    fc.Level(12, 20.0, tied=True),
+    fc.Level(12, 20.0),
     fc.Level(24, 20.0, lag=3, later=((48, 40.0),)),
 )
 """Hours, half days and days, with next to no noise; a day is published three hours after its end,
@@ -260,9 +260,7 @@ def test_pictures_of_figures(stored: Path, words: list[str]) -> None:
     assert (stored / "x.svg").read_bytes().startswith(b"<?xml")
 
 
-LIVE = fc.Blocks(
-    fc.Level(1, 20.0), fc.Level(2, 20.0, tied=True), fc.Level(4, 20.0, lag=3, later=((6, 40.0),))
-)
+LIVE = fc.Blocks(fc.Level(1, 20.0), fc.Level(2, 20.0), fc.Level(4, 20.0, lag=3, later=((6, 40.0),)))
 """Ticks of a second; figures of four of them are published three seconds after their end, and are
 final after six."""
 

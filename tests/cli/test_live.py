@@ -85,10 +85,18 @@ def test_a_growing_file_is_followed_by_the_clock_and_counted_once_over_restarts(
     ]
     total = 0
     for number in (130, 70, 1):
+        if number == 1:  # rotated while nobody follows it
+            grown.rename("grown.csv.2")
+            grown.write_text("at,page\n")
         process = start(words)
-        if number != 130:
+        if number == 70:  # rotated while it is followed; the writer goes on for a while
+            old = grown.rename("grown.csv.1")
+            with old.open("a") as file:
+                file.write(events(time.time(), 20))
+            grown.write_text("at,page\n" + events(time.time() + 1, 50))
+        elif number == 1:
             with grown.open("a") as file:
-                file.write(events(time.time(), number))
+                file.write(events(time.time() + 1, 1))
         total += number
         until = time.monotonic() + 60
         while time.monotonic() < until:

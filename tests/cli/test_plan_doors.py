@@ -36,7 +36,6 @@ OPTIONS: dict[str, tuple[str, ...]] = {
         "--per-person 20/month",
     ),
     "amount": ("", "--max-amount 5"),
-    "delta": ("", "--delta 1e-9"),
     "option": ("--option 1", "--option 2", "--option 4"),
 }
 Chosen = dict[str, str]

@@ -5,6 +5,7 @@ from __future__ import annotations
 import csv
 import json
 import os
+import re
 import signal
 import subprocess
 import sys
@@ -466,14 +467,14 @@ def test_amounts_and_persons_make_the_noise_wider_and_the_loss_hold(
 
 
 @pytest.mark.parametrize(
-    ("noise", "rows"), [(["--epsilon", "200"], 1), (["--plan", "gaussian.json"], 2)]
+    ("noise", "rows"), [(["--epsilon", "200"], 1), (["--plan", "wide.json"], 2)]
 )
 def test_a_person_under_several_keys(
     folder: Path, noise: list[str], rows: int, capsys: pytest.CaptureFixture[str]
 ) -> None:
     lines = [f"2026-03-01T0{hour}:00:00Z,{key},anna" for hour in range(3) for key in "abcd" * rows]
     (folder / "touched.csv").write_text("\n".join(["at,door,who", *lines]))
-    (folder / "gaussian.json").write_text(fc.Gaussian.gradual(sigma=14.0).to_json())
+    (folder / "wide.json").write_text(fc.Gradual(epsilon=0.5).to_json())
     words = [
         "--tick",
         "1h",
@@ -501,8 +502,6 @@ def test_a_person_under_several_keys(
     assert main(["streams", "show", "touched", "--state", "state", "--json"]) == 0
     unit = json.loads(capsys.readouterr().out)["unit"]
     assert unit["keys"] * unit["events"] == 2 * rows
-    assert main(["streams", "curve", "touched", "--state", "state"]) == 0
-    assert ("except with a chance of 1e-09" in capsys.readouterr().out) == (rows == 2)
 
 
 def test_start_and_until_do_not_depend_on_the_events(folder: Path) -> None:
@@ -683,6 +682,22 @@ def test_keys_with_commas_and_quotes_survive_in_every_format(folder: Path) -> No
         == keys * 4
     )
     assert [list(row) for row in found] == [list(COLUMNS)] * 16
+
+
+def test_keys_are_no_formulas_in_csv_and_come_back(folder: Path) -> None:
+    """Read back as the docs say; a spreadsheet takes what begins with an apostrophe as text."""
+    keys = ["=1+1", "+1", "-1", "@SUM(A1)", "'=1", "''-x", "'tis", "a=1", '="a,b"']
+    (folder / "odd.txt").write_text("\n".join(keys))
+    (folder / "odd.jsonl").write_text('{"at": "2026-03-01T00:00:00Z", "page": "=1+1"}\n')
+    words = ["--tick", "1h", "--time", "at", "--key", "page", "--keys-file", "odd.txt"]
+    assert main(["run", "odd.jsonl", *words, "--epsilon", "50", "--output", "odd.csv"]) == 0
+    written = [row["key"] for row in read(folder / "odd.csv")]
+    assert not any(key.startswith(("=", "+", "-", "@")) for key in written)
+    assert [key for key in written if key in keys] == ["'tis", "a=1"]
+    assert [re.sub(r"^'(?='*[=+\-@\t\r])", "", key) for key in written] == keys
+    assert main(["run", "odd.jsonl", *words, "--epsilon", "50", "--output", "odd.parquet"]) == 0
+    pl = pytest.importorskip("polars")
+    assert pl.read_parquet(folder / "odd.parquet")["key"].to_list() == keys
 
 
 def test_a_plan_for_people_hands_its_assumption_on(

@@ -4,17 +4,13 @@ from __future__ import annotations
 
 from collections import defaultdict
 from collections.abc import Callable
-from fractions import Fraction
-from math import floor
 
 import numpy as np
 from numpy.typing import NDArray
 
 import fadecount as fc
-from fadecount.noise import Law
-from tests.noise.named import NamedAhead
+from fadecount.noise import DiscreteLaplace
 
-ANNOUNCED = -1
 Noise = Callable[[int, int, int], int]
 """The noise of a block of a level at a stage, from 1, 0 and 0."""
 
@@ -27,20 +23,12 @@ def published(
     for number, level in enumerate(mechanism.levels):
         for end in range(level.length, len(counts) + level.length, level.length):
             block, start = end // level.length, end - level.length
-            if level.tied and start < len(counts):
-                below = mechanism.levels[number - 1].length
-                children = range(start // below + 1, end // below + 1)
-                total = sum(noise(number - 1, child, 0) for child in children)
-                value = noise(number, block, 0) - total
-                records[start + 1].append((number, start, end, ANNOUNCED, value))
             for stage, (lag, _) in enumerate(level.stages):
                 if end + lag <= len(counts):
                     value = sum(counts[start:end]) + noise(number, block, stage)
                     records[end + lag].append((number, start, end, stage, value))
     for step in records:
-        records[step].sort(
-            key=lambda each: (each[3] >= 0, each[0] if each[3] >= 0 else -each[0], each[3])
-        )
+        records[step].sort(key=lambda each: (each[0], each[3]))
     return dict(records)
 
 
@@ -62,20 +50,10 @@ def _total(mechanism: fc.Blocks, step: int, figures: dict[tuple[int, int, int], 
             while (number, reached + level.length, stage) in figures:
                 reached += level.length
                 total += figures[number, reached, stage]
-    for group in mechanism.groups:
-        smallest = mechanism.levels[group[0]]
-        frontier = max(0, step - smallest.lag) // smallest.length * smallest.length
-        share = Fraction(0)
-        for number in group[1:]:
-            length = mechanism.levels[number].length
-            if frontier % length:
-                end = -(-frontier // length) * length
-                share += Fraction(frontier % length, length) * figures[number, end, ANNOUNCED]
-        total += floor(share + Fraction(1, 2))
     return total
 
 
-class NamedNoise(NamedAhead):
+class NamedNoise:
     """Gives each variable (level, stage, block) the value of its name and key, again and again."""
 
     def __init__(self, seed: int = 0, spread: int = 9) -> None:
@@ -89,7 +67,7 @@ class NamedNoise(NamedAhead):
         return mixed % (2 * self._spread + 1) - self._spread
 
     def many(
-        self, law: Law, level: int, rounds: range, nodes: range, width: int
+        self, law: DiscreteLaplace, level: int, rounds: range, nodes: range, width: int
     ) -> NDArray[np.int64]:
         assert law.scale > 0
         values = [

@@ -8,8 +8,7 @@ from numpy.typing import ArrayLike, NDArray
 
 import fadecount as fc
 from fadecount.mechanisms import CARRY
-from fadecount.noise import Law
-from tests.noise.named import NamedAhead
+from fadecount.noise import DiscreteLaplace
 
 Name = tuple[int, int, int]
 
@@ -21,7 +20,7 @@ def scripted_value(name: Name, key: int) -> int:
     ) * 2654435761 % 4001 - 2000
 
 
-class ScriptedNoise(NamedAhead):
+class ScriptedNoise:
     """Gives each variable the value of its name, and insists that each is asked for at most once,
     with one scale per level."""
 
@@ -31,7 +30,7 @@ class ScriptedNoise(NamedAhead):
         self.calls = 0
 
     def many(
-        self, law: Law, level: int, rounds: range, nodes: range, width: int
+        self, law: DiscreteLaplace, level: int, rounds: range, nodes: range, width: int
     ) -> NDArray[np.int64]:
         values = [
             self._give(law, (level, each, node), key)
@@ -43,7 +42,7 @@ class ScriptedNoise(NamedAhead):
         array.flags.writeable = False
         return array
 
-    def _give(self, law: Law, name: Name, key: int) -> int:
+    def _give(self, law: DiscreteLaplace, name: Name, key: int) -> int:
         assert (name, key) not in self.asked, f"{name} was drawn twice for key {key}"
         assert self.scales.setdefault(name[0], law.scale) == law.scale
         self.asked.add((name, key))

@@ -9,7 +9,7 @@ from numpy.typing import NDArray
 
 import fadecount as fc
 from fadecount.counters import Counter, paths
-from fadecount.noise import Law
+from fadecount.noise import DiscreteLaplace
 from tests.counters.scripted import ScriptedNoise, naive_outputs
 
 MECHANISMS = [
@@ -28,7 +28,7 @@ class FailingNoise(ScriptedNoise):
     left = -1
 
     def many(
-        self, law: Law, level: int, rounds: range, nodes: range, width: int
+        self, law: DiscreteLaplace, level: int, rounds: range, nodes: range, width: int
     ) -> NDArray[np.int64]:
         self.left -= 1
         if self.left == 0:

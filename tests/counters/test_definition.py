@@ -14,7 +14,7 @@ from numpy.typing import NDArray
 import fadecount as fc
 from fadecount.counters import Counter
 from tests.counters.scripted import Name, ScriptedNoise, naive_outputs, names_in_use
-from tests.mechanisms.examples import SLOTTED
+from tests.mechanisms.examples import ALL
 
 STEPS = 1000
 DELAYED: list[fc.Mechanism] = [
@@ -28,7 +28,7 @@ DELAYED: list[fc.Mechanism] = [
 
 
 @pytest.mark.no_cover
-@pytest.mark.parametrize("mechanism", [*SLOTTED, *DELAYED], ids=repr)
+@pytest.mark.parametrize("mechanism", [*ALL, *DELAYED], ids=repr)
 @pytest.mark.parametrize("width", [None, 2])
 def test_outputs_equal_the_definition(mechanism: fc.Mechanism, width: int | None) -> None:
     generator = np.random.default_rng(1000 * (width or 0))

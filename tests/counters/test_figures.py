@@ -15,10 +15,9 @@ from numpy.typing import NDArray
 import fadecount as fc
 from fadecount.counters.figures import FigureMaker, OpenBlock
 from fadecount.errors import ForkedError
-from fadecount.mechanisms import ANNOUNCED
 from fadecount.mechanisms.figures import Calendar, EqualBlocks
 from fadecount.mechanisms.noise_law import variance_of
-from fadecount.noise import Lineage, Ratchet
+from fadecount.noise import DiscreteLaplace, Lineage
 from tests.counters.block_reference import NamedNoise
 from tests.counters.test_block_counters import SMALL
 from tests.false_alarm import EACH, explained
@@ -27,16 +26,8 @@ from tests.mechanisms.edged_blocks import EdgedBlocks
 PLAIN = fc.Blocks(
     fc.Level(1, 0.5), fc.Level(4, 0.5), fc.Level(12, 0.5, lag=3, later=((7, 1.0), (30, 2.0)))
 )
-TIED = fc.Blocks(
-    fc.Level(1, 0.5),
-    fc.Level(5, 0.5, tied=True),
-    fc.Level(10, 0.5, lag=3),
-    fc.Level(30, 0.5, lag=3, tied=True, later=((40, 1.0),)),
-)
-DEEP = fc.Blocks(
-    fc.Level(2, 0.5, lag=1), fc.Level(6, 0.5, lag=1, tied=True), fc.Level(12, 0.4, lag=1, tied=True)
-)
-DESIGNS = (PLAIN, TIED, DEEP, SMALL)
+DEEP = fc.Blocks(fc.Level(2, 0.5, lag=1), fc.Level(6, 0.5, lag=1), fc.Level(12, 0.4, lag=1))
+DESIGNS = (PLAIN, DEEP, SMALL)
 Name = tuple[int, int, int]
 """Level, end and stage."""
 Figures = dict[Name, tuple[int, int, list[int]]]
@@ -83,7 +74,6 @@ def defined(
     noise: NamedNoise,
     *,
     declared: tuple[int, ...] = (),
-    void: frozenset[tuple[int, int]] = frozenset(),
     beyond: int = 200,
 ) -> Figures:
     """What the definition says is made. Key ``k`` is declared after ``declared[k]`` steps; all
@@ -96,16 +86,8 @@ def defined(
         for block, (start, end) in enumerate(zip([0, *ends], ends, strict=False), start=1):
             keys = [key for key in range(width) if declared[key] <= start]
             drawn = [noise.of(mechanism, key) for key in keys]
-            if level.tied and start < steps:
-                first = int(calendar.count(number - 1, 0, start)) + 1
-                children = range(first, first + int(calendar.count(number - 1, start, end)))
-                values = [
-                    of(number, block, 0) - sum(of(number - 1, child, 0) for child in children)
-                    for of in drawn
-                ]
-                figures[number, end, ANNOUNCED] = start, start + 1, values
             for stage, (lag, _) in enumerate(level.stages):
-                if end <= steps and (number, end) not in void:
+                if end <= steps:
                     totals = counts[start:end, keys].sum(axis=0).tolist()
                     values = [
                         total + of(number, block, stage)
@@ -172,30 +154,6 @@ class TestDefinition:
                     maker = resumed(maker)
             assert got == {name: row for name, row in want.items() if row[2]}
 
-    @pytest.mark.parametrize("mechanism", (TIED, DEEP, SMALL))
-    def test_void_blocks_have_no_figures_and_all_others_do(self, mechanism: fc.Blocks) -> None:
-        chance, steps = random.Random(4), 120
-        for _ in range(30):
-            calendar = unequal(mechanism, steps, chance)
-            counts = np.random.default_rng(8).integers(0, 9, (steps, 2))
-            got: Figures = {}
-            maker = FigureMaker(mechanism, calendar, 2, NamedNoise(2))
-            lost: set[tuple[int, int]] = set()
-            for cut in [*sorted(chance.sample(range(1, steps), 8)), steps]:
-                note(got, maker.close(counts[maker.time : cut]))
-                if chance.random() < 0.4:
-                    void = maker.destroy_noise_ahead()
-                    assert not lost & set(void), "void once"
-                    assert {level for level, _ in void} <= {
-                        number for number, level in enumerate(mechanism.levels) if level.tied
-                    }
-                    lost |= set(void)
-                if chance.random() < 0.4:
-                    maker = resumed(maker)
-            want = defined(mechanism, calendar, counts, NamedNoise(2), void=frozenset(lost))
-            assert got == want
-            assert lost
-
     def test_nothing_happens_in_no_steps(self) -> None:
         maker = FigureMaker(SMALL, equal(SMALL), 2)
         assert maker.close(np.zeros((0, 2), dtype=np.int64)) == []
@@ -219,16 +177,10 @@ class TestDefinition:
 def resumed(maker: FigureMaker) -> FigureMaker:
     """The same, from what would be stored of it."""
     blocks = {
-        level: OpenBlock(
-            start=block.start,
-            end=block.end,
-            count=block.count.copy(),
-            noise=None if block.noise is None else [row.copy() for row in block.noise],
-            void=block.void,
-        )
+        level: OpenBlock(start=block.start, end=block.end, count=block.count.copy())
         for level, block in maker.open.items()
     }
-    new = FigureMaker(
+    return FigureMaker(
         maker.mechanism,
         maker.calendar,
         maker.width,
@@ -236,60 +188,28 @@ def resumed(maker: FigureMaker) -> FigureMaker:
         time=maker.time,
         open_blocks=blocks,
     )
-    for level, block in maker.open.items():
-        if block.children is not None:
-            new.open[level].children = new.saved_children(level, block.children.state)
-    return new
 
 
 class TestSystemNoise:
-    @pytest.mark.parametrize("mechanism", (TIED, DEEP, SMALL))
-    def test_a_tied_block_is_its_children_and_what_it_announced(self, mechanism: fc.Blocks) -> None:
-        """In any pieces, and resumed after every one of them: nothing is drawn again. Counts are
-        random: the identity holds for what was counted too (no part is outside the children)."""
-        chance, steps = random.Random(9), 160
-        for turn in range(6):
-            calendar = unequal(mechanism, steps, chance)
-            counts = np.random.default_rng(turn).integers(0, 50, (steps, 2))
-            cuts = list(range(1, steps)) if turn == 0 else sorted(chance.sample(range(1, steps), 9))
-            figures: Figures = {}
-            maker = FigureMaker(mechanism, calendar, 2)
-            for part in np.split(counts, cuts):
-                note(figures, maker.close(part))
-                maker = resumed(maker)
-            assert check_ties(mechanism, calendar, figures) > 0
+    def test_noise_is_drawn_when_a_block_ends(self) -> None:
+        """Of a block that is open there is a count and nothing else, and no draw was made."""
+        asked: list[tuple[int, int]] = []
 
-    def test_keys_that_come_later_change_nothing_of_older_blocks(self) -> None:
-        """Also then every tied block is its children and what it announced, for the keys that it
-        has."""
-        chance, steps = random.Random(10), 160
-        for mechanism in (TIED, DEEP, SMALL):
-            calendar = unequal(mechanism, steps, chance)
-            counts = np.random.default_rng(3).integers(0, 50, (steps, 9))
-            figures: Figures = {}
-            maker = FigureMaker(mechanism, calendar, 1)
-            for part in np.split(counts, sorted(chance.sample(range(1, steps), 30))):
-                note(figures, maker.close(part[:, : maker.width]))
-                maker = resumed(maker)
-                maker.width = min(9, maker.width + chance.randrange(2))
-            assert maker.width > 5
-            assert check_ties(mechanism, calendar, figures) > 0
+        class Recorded(NamedNoise):
+            def many(
+                self, law: DiscreteLaplace, level: int, rounds: range, nodes: range, width: int
+            ) -> NDArray[np.int64]:
+                asked.extend((level, node) for _ in rounds for node in nodes)
+                return super().many(law, level, rounds, nodes, width)
 
-    def test_a_missing_or_short_ratchet_is_refused(self) -> None:
-        maker = FigureMaker(DEEP, equal(DEEP), 2)
-        maker.close(np.zeros((1, 2), dtype=np.int64))
-        for bad in (b"", b"x" * 31, b"x" * 40):
-            with pytest.raises(ValueError, match="state"):
-                maker.saved_children(2, bad)
-
-    def test_used_noises_leave_no_trace(self) -> None:
-        maker = FigureMaker(DEEP, equal(DEEP), 2)
-        maker.close(np.zeros((1, 2), dtype=np.int64))
-        children = maker.open[1].children
-        assert isinstance(children, Ratchet)
-        before = children.state
-        maker.close(np.zeros((2, 2), dtype=np.int64))
-        assert children.state != before
+        maker = FigureMaker(SMALL, equal(SMALL), 2, Recorded())
+        for step in range(1, 70):
+            maker.close(np.ones((1, 2), dtype=np.int64))
+            for level, size in enumerate(SMALL.levels):
+                drawn = [node for of, node in asked if of == level]
+                ended = range(1, step // size.length + 1)
+                assert sorted(drawn) == sorted([*ended] * len(size.stages))
+                assert (level in maker.open) == (step % size.length > 0)
 
     def test_a_forked_child_is_refused(self, monkeypatch: pytest.MonkeyPatch) -> None:
         maker = FigureMaker(DEEP, equal(DEEP), 2)
@@ -298,29 +218,14 @@ class TestSystemNoise:
             maker.close(np.zeros((1, 2), dtype=np.int64))
 
 
-def check_ties(mechanism: fc.Blocks, calendar: Calendar, figures: Figures) -> int:
-    """How many tied blocks there are; each must be what it announced plus its children."""
-    checked = 0
-    for number, level in enumerate(mechanism.levels):
-        for (of, end, stage), (start, _, values) in list(figures.items()):
-            if level.tied and (of, stage) == (number, 0):
-                total = np.array(figures[number, end, ANNOUNCED][2])
-                for child in calendar.edges(number - 1, start, end).tolist():
-                    total += figures[number - 1, child, 0][2][: len(values)]
-                assert total.tolist() == values
-                checked += 1
-    return checked
-
-
 KEYS = 40_000
 
 
-def test_the_law_of_figures_stages_and_announced_differences() -> None:
+def test_the_law_of_figures_and_stages() -> None:
     """Variances and covariances over 40,000 keys, in one piece and step by step across a saved
     state; the true scale is accepted, 2/3 and 3/2 of it are rejected."""
     mechanism, steps = SMALL, 62
-    names: list[Name] = [(0, 1, 0), (0, 2, 0), (1, 5, 0), (1, 5, ANNOUNCED), (2, 10, 0)]
-    assert mechanism.levels[1].tied
+    names: list[Name] = [(0, 1, 0), (0, 2, 0), (1, 5, 0), (2, 10, 0)]
     nothing = np.zeros((steps, KEYS), dtype=np.int64)
     whole = taken(FigureMaker(mechanism, equal(mechanism), KEYS), nothing, [])
     single: Figures = {}
@@ -338,37 +243,19 @@ def test_the_law_of_figures_stages_and_announced_differences() -> None:
             name: np.array(values, dtype=np.float64) for name, (_, _, values) in figures.items()
         }
         for (level, end, stage), values in counts.items():
-            if stage != ANNOUNCED:
-                true = [variance_of(budgets[level, stage] * by) for by in (1, 2 / 3, 3 / 2)]
-                seen = float(np.mean(values**2))
-                assert_close(seen, true[0], (level, end, stage))
-                assert all(abs(seen / wrong - 1) > 0.3 for wrong in true[1:])
+            true = [variance_of(budgets[level, stage] * by) for by in (1, 2 / 3, 3 / 2)]
+            seen = float(np.mean(values**2))
+            assert_close(seen, true[0], (level, end, stage))
+            assert all(abs(seen / wrong - 1) > 0.3 for wrong in true[1:])
         for level, end, stage in list(counts):
             if stage > 0:  # a chain: the earlier stage is the sharper one plus independent noise
                 earlier, value = (counts[level, end, each] for each in (stage - 1, stage))
                 assert_close(
                     float(np.mean(earlier * value)), variance_of(budgets[level, stage]), ""
                 )
-        for number, size in enumerate(mechanism.levels):
-            if size.tied:
-                end, length = size.length, mechanism.levels[number - 1].length
-                children = [counts[number - 1, at, 0] for at in range(length, end + 1, length)]
-                difference, own = counts[number, end, ANNOUNCED], counts[number, end, 0]
-                each, mine = (
-                    variance_of(budgets[number - 1, 0]),
-                    variance_of(budgets[number, 0]),
-                )
-                assert_close(
-                    float(np.mean(difference**2)), mine + len(children) * each, "announced"
-                )
-                assert_close(float(np.mean(difference * own)), mine, "announced and own")
-                for child in children:
-                    spread = math.sqrt(each * (mine + len(children) * each))
-                    assert abs(np.mean(difference * child) + each) < 0.05 * spread
-                    assert abs(np.mean(own * child)) < 0.05 * math.sqrt(each * mine)
         for one in names:
             for other in names:
-                if one < other and (one[0], other[0]) in ((0, 0), (0, 2), (1, 2)):
+                if one < other:
                     spread = math.sqrt(np.mean(counts[one] ** 2) * np.mean(counts[other] ** 2))
                     assert abs(np.mean(counts[one] * counts[other])) < 0.05 * spread
 

@@ -13,7 +13,7 @@ import fadecount as fc
 from fadecount.counters import Counter
 from fadecount.counters.inputs import LARGEST_SUM, add_up
 from tests.counters.scripted import ScriptedNoise, naive_outputs
-from tests.mechanisms.examples import ALL, SLOTTED
+from tests.mechanisms.examples import ALL
 from tests.mechanisms.test_every_mechanism import refuse
 
 LARGEST = 2**62
@@ -161,7 +161,7 @@ class _FailingNoise(ScriptedNoise):
 
 
 @pytest.mark.parametrize("width", [None, 2])
-@pytest.mark.parametrize("mechanism", SLOTTED, ids=repr)
+@pytest.mark.parametrize("mechanism", ALL, ids=repr)
 def test_a_failure_of_the_noise_changes_nothing(mechanism: fc.Mechanism, width: int | None) -> None:
     source = _FailingNoise()
     counter = Counter._with_noise(mechanism, source, width=width)

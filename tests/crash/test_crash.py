@@ -19,9 +19,8 @@ from campaigns.crash.campaign import campaign
 from numpy.typing import NDArray
 
 from fadecount.counters.counter import counter_of
-from fadecount.counters.figures import FigureMaker, OpenBlock
+from fadecount.counters.figures import OpenBlock
 from fadecount.counters.state import Parts
-from fadecount.noise import Ratchet
 from fadecount.streams import inputs, state, stream
 from fadecount.streams.embargo import hold_back
 from fadecount.streams.status import Status, read_status
@@ -128,17 +127,6 @@ def test_it_notices_releases_that_are_never_published(
     )
     with pytest.raises(AssertionError, match="published steps are missing"):
         campaign(folder, 100, 1, None, lives_per_store=20)
-
-
-def test_it_notices_noise_ahead_that_is_drawn_again(
-    folder: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    def fresh(maker: FigureMaker, level: int, _state: bytes | None) -> Ratchet:
-        return Ratchet(maker._chains[level - 1].sharpest, maker.open[level].width)
-
-    monkeypatch.setattr(FigureMaker, "saved_children", fresh)
-    with pytest.raises(AssertionError, match="a noise was drawn again"):
-        campaign(folder, 100, 1, None)
 
 
 def test_it_notices_a_figure_that_is_shown_before_its_time(

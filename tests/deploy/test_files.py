@@ -162,5 +162,6 @@ def test_every_command_of_the_page_exists() -> None:
     for line in lines:
         words = [word for word in shlex.split(line, comments=True)[1:] if not word.startswith(">")]
         assert build_parser(words).parse_args(words).command == words[0]
+    assert "sudo install -m 0600 deploy/fadecount.env" in page, "passwords may stand in it"
     for name in re.findall(r"`(deploy/[\w.]+)`", page):
         assert (ROOT / name).is_file()

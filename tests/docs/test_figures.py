@@ -129,19 +129,3 @@ def test_the_certainties_are_rounded_up() -> None:
         for cell, value in zip(shown, exact, strict=True):
             number = cell.removesuffix(" %")
             assert value <= float(number) < value + 10.0 ** -len(number.partition(".")[2])
-
-
-@pytest.mark.parametrize("number", range(5))
-def test_gaussian_and_pure_designs(number: int) -> None:
-    promises = [(4096, {4096: 1.0}), (65_536, {65_536: 1.0}), (525_600, {525_600: 1.0})]
-    promises += [(525_600, {60: 0.5, 43_200: 2.0, 525_600: 4.0}), (8760, {24: 1.0, 8760: 3.0})]
-    horizon, targets = promises[number]
-    pure, gaussian = (
-        fc.design(targets, horizon=horizon, delta=delta).mse(horizon) ** 0.5
-        for delta in (None, 1e-9)
-    )
-    assert rows("docs/measurements.md", "Gaussian counters")[number][1:] == [
-        f"{pure:.1f}",
-        f"{gaussian:.1f}",
-        f"{gaussian / pure:.2f}",
-    ]

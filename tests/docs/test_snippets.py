@@ -67,6 +67,7 @@ def scene(page: str, folder: Path) -> Iterator[dict[str, str]]:
     with Harness(
         folder / "service", clock=Clock()
     ) as harness:  # the real clock: a page waits for a tick
+        (folder / "admin.token").touch(mode=0o600)
         (folder / "admin.token").write_text(harness.admin, encoding="utf-8")
         yield {
             "http://127.0.0.1:8000": harness.url,
@@ -103,6 +104,8 @@ def test_examples_run(page: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
                 assert shows(behind.text, printed, varies=behind.place == "varies"), (
                     f"{page}, line {behind.line}: the block before it prints\n{printed}"
                 )
+    for secret in (*tmp_path.glob("*.token"), *tmp_path.glob("*.key")):
+        assert secret.stat().st_mode & 0o777 == 0o600, f"{page}: others may read {secret.name}"
     for value in names.values():
         if isinstance(value, Store):
             value.close()  # a store in memory; from Python 3.13 on, SQLite warns otherwise
@@ -207,19 +210,30 @@ def test_commands_that_are_not_executed_exist(page: str) -> None:
 
 
 def require_known(line: str) -> None:
-    """Refuse a line with a make target, a file in deploy or an own command that does not exist."""
+    """Refuse a line with a make target, a file in deploy or an own command that does not exist, or
+    that makes a secret file for everybody."""
     makefile = (ROOT / "Makefile").read_text(encoding="utf-8")
     for target in re.findall(r"\bmake ([a-z][\w-]*)", line):
         assert re.search(rf"^{target}:", makefile, re.MULTILINE), target
     for file in re.findall(r"\bdeploy/[\w.-]+", line):
         assert (ROOT / file).is_file(), file
-    command = re.search(r"(?:^|exec fadecount )fadecount ([a-z][^#$|)>]*)", line)
+    assert not re.search(r">\S+\.(token|key)", line) or "(umask 077; " in line, line
+    command = re.search(r"(?:^|exec fadecount |umask 077; )fadecount ([a-z][^#$|)>]*)", line)
     if command:
         arguments = shlex.split(command[1])
         build_parser(arguments).parse_args(arguments)
 
 
-@pytest.mark.parametrize("line", ["make gold", "cp deploy/gold /etc", "fadecount serve --gold"])
+@pytest.mark.parametrize(
+    "line",
+    [
+        "make gold",
+        "cp deploy/gold /etc",
+        "fadecount serve --gold",
+        "(umask 077; fadecount token gold >admin.token)",
+        "fadecount token create --role admin >admin.token",
+    ],
+)
 def test_what_does_not_exist_is_refused(line: str) -> None:
     with pytest.raises((AssertionError, SystemExit)):
         require_known(line)

@@ -1,5 +1,5 @@
-"""The exact loss of block counters from the definition alone: by the cheapest shift of noises that
-keeps every record, found by search over trees, and by a linear program that scipy solves."""
+"""The exact loss of block counters from the definition alone, by a linear program that scipy
+solves."""
 
 from __future__ import annotations
 
@@ -18,22 +18,20 @@ Block = tuple[int, int]
 
 
 def random_design(chance: random.Random, *, longest: int = 12, most_levels: int = 3) -> fc.Blocks:
-    """A small design with lags, delays, stages and ties."""
+    """A small design with lags, delays and stages."""
     while True:
         levels: list[fc.Level] = []
         length, lag = chance.choice([1, 1, 1, 2, 3]), chance.choice([0, 0, 0, 1, 3])
         for _ in range(chance.randint(1, most_levels)):
-            budget, tied = chance.randint(1, 40) * 50_000, False
+            budget = chance.randint(1, 40) * 50_000
             if levels:
                 length *= chance.choice([2, 2, 3, 4])
-                tied = len(levels[-1].stages) == 1 and chance.random() < 0.6
-                if not tied:
-                    lag = levels[-1].stages[-1].lag + chance.choice([0, 0, 1, 4])
+                lag = levels[-1].stages[-1].lag + chance.choice([0, 0, 1, 4])
             stages = [(lag, budget)]
             for _ in range(chance.choice([0, 0, 0, 1, 2])):
                 last, before = stages[-1]
                 stages.append((last + chance.randint(1, 4), before + chance.randint(1, 9) * 50_000))
-            levels.append(fc.Level.of_stages(length, stages, tied=tied))
+            levels.append(fc.Level.of_stages(length, stages))
         if length <= longest:
             try:
                 return fc.Blocks(*levels)
@@ -56,47 +54,15 @@ def _published(mechanism: fc.Blocks, block: Block, now: int) -> int | None:
     return out[-1] if out else None
 
 
-def tree_loss(mechanism: fc.Blocks, position: int, now: int) -> int:
-    """The least cost of shifts by -1, 0 or 1 that keep all records, in millionths."""
-    total = 0
-    for group in mechanism.groups:
-        top = group[-1]
-        block = -(-position // mechanism.levels[top].length)
-        costs = _costs(mechanism, group, (top, block), position, now)
-        total += int(min(costs.values()))
-    return total
-
-
-def _costs(
-    mechanism: fc.Blocks, group: range, block: Block, position: int, now: int
-) -> dict[int, int]:
-    """For each shift of a block's noise what it and the shifts below it cost at least."""
-    number, at = block
-    level = mechanism.levels[number]
-    holds = (at - 1) * level.length < position <= at * level.length
-    out = _published(mechanism, block, now)
-    shifts = (-1, 0, 1) if out is None else (-int(holds),)
-    budget = level.stages[0].millionths if out is None else out
-    costs = {shift: abs(shift) * budget for shift in shifts}
-    announced = number > group[0] and (at - 1) * level.length < now
-    if not announced:
-        return costs
-    ratio = level.length // mechanism.levels[number - 1].length
-    sums = {0: 0}
-    for child in range((at - 1) * ratio + 1, at * ratio + 1):
-        below = _costs(mechanism, group, (number - 1, child), position, now)
-        merged: dict[int, int] = {}
-        for total, cost in sums.items():
-            for shift, more in below.items():
-                place = total + shift
-                if abs(place) <= 2:
-                    merged[place] = min(merged.get(place, cost + more), cost + more)
-        sums = merged
-    return {shift: cost + sums[shift] for shift, cost in costs.items() if shift in sums}
+def shift_loss(mechanism: fc.Blocks, position: int, now: int) -> int:
+    """What it costs, in millionths, to lower the noise of the latest public figure of every block
+    that holds the position: then all records are equal."""
+    blocks = [(number, -(-position // each.length)) for number, each in enumerate(mechanism.levels)]
+    return sum(_published(mechanism, block, now) or 0 for block in blocks)
 
 
 def program_loss(mechanism: fc.Blocks, position: int, now: int) -> float:
-    """The same by a linear program over real shifts of all noises that occur in a record."""
+    """The least cost of real shifts of all noises that keep all records, in millionths."""
     budgets: dict[Block, int] = {}
     rows: list[dict[Block, int]] = []
     right: list[int] = []
@@ -108,15 +74,6 @@ def program_loss(mechanism: fc.Blocks, position: int, now: int) -> float:
                 budgets[number, at] = out
                 rows.append({(number, at): 1})
                 right.append(-int(holds))
-            if level.tied:
-                ratio = level.length // mechanism.levels[number - 1].length
-                tie = {(number, at): 1}
-                for child in range((at - 1) * ratio + 1, at * ratio + 1):
-                    tie[number - 1, child] = -1
-                rows.append(tie)
-                right.append(0)
-    for block in {block for row in rows for block in row}:
-        budgets.setdefault(block, mechanism.levels[block[0]].stages[0].millionths)
     names = sorted(budgets)
     if not names:
         return 0.0

@@ -11,6 +11,7 @@ import pytest
 from numpy.typing import NDArray
 
 import fadecount as fc
+from fadecount.errors import ParameterError
 from fadecount.mechanisms.noise_law import variance_of
 from tests.mechanisms.test_every_mechanism import refuse
 
@@ -47,6 +48,19 @@ def test_no_crossing_and_no_start() -> None:
     assert fc.crossing_age(classical, fc.Binary(epsilon=2.0, horizon=10)) is None
 
 
+def test_curves_that_are_equal_or_nearly() -> None:
+    """Each ran for ever. The greatest age decides where the first one is lower all the way."""
+    blocks = fc.Blocks(fc.Level(1, 0.5), fc.Level(60, 0.5, lag=61, later=((43_201, 2.0),)))
+    for curve in (fc.Linear(epsilon=0.1), fc.Gradual(epsilon=0.1, exponent=2.0), blocks):
+        assert fc.crossing_age(curve, curve) == 0
+    own = fc.Blocks(fc.Level(2, 0.5), fc.Level(60, 0.5, lag=61, later=((43_201, 2.0),)))
+    assert own != blocks and fc.crossing_age(own, blocks) == 0
+    near = fc.Linear(epsilon=0.1 * (1 - 1e-12))
+    assert fc.crossing_age(near, fc.Linear(epsilon=0.1)) is None
+    with pytest.raises(ParameterError, match="second must differ more from first"):
+        fc.crossing_age(fc.Linear(epsilon=0.1), near)
+
+
 @pytest.mark.parametrize("epsilon", [1e-6, 1e-4, 0.01, 1.0])
 def test_it_is_the_smallest_error_that_satisfies_the_theorem(epsilon: float) -> None:
     mechanism = fc.Linear(epsilon=epsilon)
@@ -65,6 +79,21 @@ def test_a_counter_that_reveals_nothing_errs_by_a_sixth_of_its_steps(horizon: in
         return np.zeros(ages.shape)
 
     assert fc.minimum_error(nothing, horizon) == math.ceil(horizon / 6)
+
+
+@pytest.mark.parametrize("horizon", [10**9, (1 << 60) - 1])
+@pytest.mark.parametrize("epsilon", [0.0, 1e-18, 1e-7])
+def test_flat_curves_and_long_horizons(epsilon: float, horizon: int) -> None:
+    """A counter that loses the same at all ages: the least error, within 1 in 65,536."""
+
+    def flat(ages: NDArray[np.int64]) -> NDArray[np.float64]:
+        return np.full(ages.shape, epsilon)
+
+    def is_enough(error: int) -> bool:
+        return 2 * error * epsilon >= math.log(horizon / (6 * error))
+
+    found = fc.minimum_error(flat, horizon)
+    assert is_enough(math.ceil(found * (1 + 2**-16)) + 1) and not is_enough(found - 1)
 
 
 def test_no_mechanism_promises_less_than_the_bound() -> None:

@@ -152,12 +152,7 @@ def fields(mechanism: fc.Mechanism) -> tuple[dataclasses.Field[Any], ...]:
 
 
 def scaled(mechanism: fc.Mechanism, factor: float) -> fc.Mechanism:
-    """The same mechanism with all its budgets multiplied (or its deviation divided)."""
-    if mechanism.kind == "gaussian":
-        wider: fc.Mechanism = dataclasses.replace(
-            mechanism, sigma=getattr(mechanism, "sigma", 0.0) / factor
-        )  # type: ignore[type-var]
-        return wider
+    """The same mechanism with all its budgets multiplied."""
     changes = {
         field.name: tuple(factor * each for each in value)
         if isinstance(value, tuple)

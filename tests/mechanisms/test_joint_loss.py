@@ -14,7 +14,7 @@ from scipy.optimize import linprog
 
 import fadecount as fc
 from fadecount.errors import ParameterError
-from fadecount.mechanisms.loss import float_above
+from fadecount.mechanisms.loss import loss_of_units
 from tests.mechanisms.shift_program import delay_of, uses_of
 
 TOLERANCE = 1e-7
@@ -135,14 +135,14 @@ def test_sums_are_rounded_up_and_no_further() -> None:
     chance = random.Random(2)
     for _ in range(300):
         units = chance.getrandbits(chance.randint(1, 150))
-        rounded = float_above(units)
+        rounded = loss_of_units(units)
         exact = Fraction(units, 1 << 83)
         assert Fraction(math.nextafter(rounded, -1.0)) < exact <= Fraction(rounded)
 
 
-def tied_by_program(mechanism: fc.Blocks, positions: list[int], now: int) -> float:
-    """min sum e |D| over the noises of all blocks, such that published figures and announced
-    differences stay as they are."""
+def blocks_by_program(mechanism: fc.Blocks, positions: list[int], now: int) -> float:
+    """min sum e |D| over the noises of all blocks, such that published figures stay as they
+    are."""
     levels = mechanism.levels
     end = -(-now // levels[-1].length) * levels[-1].length
     blocks = [
@@ -160,12 +160,6 @@ def tied_by_program(mechanism: fc.Blocks, positions: list[int], now: int) -> flo
         if stop + level.lag <= now:
             rows.append(own)
             wanted.append(float(sum(start < position <= stop for position in positions)))
-        if level.tied and start < now:  # announced when the block opens
-            children = range(start, stop, levels[number - 1].length)
-            tie = own.copy()
-            tie[[column[number - 1, child] for child in children]] = -1.0
-            rows.append(tie)
-            wanted.append(0.0)
     prices = np.tile([levels[number].epsilon for number, _ in blocks], 2)
     matrix = np.array(rows)
     answer = linprog(prices, A_eq=np.hstack([matrix, -matrix]), b_eq=wanted, method="highs")
@@ -174,17 +168,16 @@ def tied_by_program(mechanism: fc.Blocks, positions: list[int], now: int) -> flo
 
 
 @pytest.mark.parametrize("seed", range(40))
-def test_tied_blocks_agree_with_a_linear_program(seed: int) -> None:
+def test_blocks_agree_with_a_linear_program(seed: int) -> None:
     chance = random.Random(seed)
     length, lag, levels = 1, chance.randint(0, 2), []
     for number in range(4):
-        tied = number > 0 and chance.random() < 0.75
-        lag += chance.randint(0, 3) if number and not tied else 0
-        levels.append(fc.Level(length, chance.randint(1, 30) / 20, lag=lag, tied=tied))
+        lag += chance.choice([0, 0, 1, 3]) if number else 0
+        levels.append(fc.Level(length, chance.randint(1, 30) / 20, lag=lag))
         length *= chance.randint(2, 3)
     mechanism = fc.Blocks(*levels)
     for _ in range(5):
         now = chance.randint(1, 2 * levels[-1].length)
         positions = [chance.randint(1, now) for _ in range(chance.randint(1, 4))]
-        program = tied_by_program(mechanism, positions, now)
+        program = blocks_by_program(mechanism, positions, now)
         assert mechanism.loss_of(positions, now=now) == pytest.approx(program, abs=TOLERANCE)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import dataclasses
 import json
+from contextlib import nullcontext
 from pathlib import Path
 from typing import Any
 
@@ -15,6 +16,7 @@ from fadecount.mechanisms import (
     read_mechanism,
     read_planned_unit,
     require_planned_tick,
+    require_room_for_other,
 )
 
 MECHANISM = fc.Gradual(epsilon=0.5, exponent=2.0)
@@ -88,6 +90,18 @@ def test_a_file_that_cannot_be_read(tmp_path: Path) -> None:
     ):
         with pytest.raises(ParameterError, match=f"plan must be a readable JSON file.*{reason}"):
             read_mechanism(str(tmp_path / name))
+
+
+def test_only_a_plan_with_a_share_has_room_for_other() -> None:
+    """Events that count twice need both parts. A discovery that no plan made promises nothing."""
+    plans: list[Any] = [{}, [], {"plan": {"request": {}}}, {"plan": {"request": {"discover": []}}}]
+    for plan in plans:
+        require_room_for_other(plan, "other")
+    for share in (0.5, 1.0):
+        plan = {"plan": {"request": {"discover": ["1d", share]}}}
+        require_room_for_other(plan, None)
+        with nullcontext() if share < 1 else pytest.raises(ParameterError, match="all of its loss"):
+            require_room_for_other(plan, "other")
 
 
 def test_what_a_plan_assumes_of_persons(tmp_path: Path) -> None:

@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 import fadecount as fc
 from fadecount.errors import ParameterError
 from fadecount.mechanisms import ONE_EVENT, Unit
-from fadecount.mechanisms.unit import Key, person_digest
+from fadecount.mechanisms.unit import ADDRESS_BYTES, Key, address_digest, person_digest
 
 PERSON = Unit(of="person", amount=2, events=3)
 DAY = Unit(of="person", events=4, per="1d")
@@ -103,14 +103,14 @@ def test_a_unit_says_how_long_it_lasts_and_what_its_counts_are() -> None:
 def test_a_promise_is_scaled_for_a_unit_and_a_plan_for_it_is_not() -> None:
     promise = fc.Gradual(epsilon=0.5)
     scaled = PERSON.scaled(promise)
-    assert PERSON.loss(scaled, 100).amount <= promise.loss(100)
+    assert PERSON.loss(scaled, 100).epsilon <= promise.loss(100)
     assert PERSON.scaled(promise, PERSON) is promise
     assert Unit(of="person", events=2, amount=2).scaled(promise, PERSON) is promise
     for other in (Unit(of="person", events=4, amount=2), ONE_EVENT, DAY):
         with pytest.raises(ParameterError, match="unit must be at most the plan's"):
             other.scaled(promise, PERSON)
     wide = Unit(amount=1 << 40)
-    for mechanism in (promise, fc.Blocks(fc.Level(1, 0.5)), fc.Gaussian.gradual(20.0)):
+    for mechanism in (promise, fc.Blocks(fc.Level(1, 0.5))):
         with pytest.raises(ParameterError, match=r"^unit must be a smaller one, got 'one event w"):
             wide.scaled(mechanism)
 
@@ -158,3 +158,13 @@ def test_a_digest_stands_for_one_person_under_one_key() -> None:
         person_digest(person, key) for person in ("a", "b", "\ud800") for key in (b"k", b"l")
     }
     assert len(digests) == 6
+
+
+def test_a_digest_begins_with_that_of_the_address() -> None:
+    key, names = b"k" * 32, ("192.0.2.1 7", "192.0.2.1 8", "192.0.2.1", "192.0.2.10 7", " x", "")
+    digests = [person_digest(each, key) for each in names]
+    assert [len(set(digests)), {*map(len, digests)}] == [len(names), {2 * ADDRESS_BYTES}]
+    addresses = [each[:ADDRESS_BYTES] for each in digests]
+    assert addresses == [address_digest(each, key) for each in names]
+    assert len({*addresses[:3]}) == 1 and len({*addresses}) == 3
+    assert address_digest("ann", key) != person_digest("ann", key)[ADDRESS_BYTES:]

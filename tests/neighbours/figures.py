@@ -2,10 +2,7 @@
 
 from __future__ import annotations
 
-import numpy as np
-
 import fadecount as fc
-from fadecount.mechanisms import ANNOUNCED
 from fadecount.streams import Reader
 from fadecount.streams.figures import Closed
 from tests.neighbours.harness import Published
@@ -13,12 +10,12 @@ from tests.neighbours.harness import Published
 _DAY = 86_400
 BLOCKS = fc.Blocks(
     fc.Level(1, 1.0),
-    fc.Level(2, 1.0, tied=True, later=((1, 2.0),)),
+    fc.Level(2, 1.0, later=((1, 2.0),)),
     fc.Level(4, 1.0, lag=1),
-    fc.Level(8, 1.0, lag=1, tied=True, later=((3, 2.0),)),
+    fc.Level(8, 1.0, lag=1, later=((3, 2.0),)),
 )
-"""Ties, lags and later stages. Scenes are so short that blocks of eight ticks stay open."""
-DAYS = fc.Blocks(fc.Level(1, 1.0), fc.Level(30, 1.0, tied=True, later=((2, 2.0),)))
+"""Lags and later stages. Scenes are so short that blocks of eight ticks stay open."""
+DAYS = fc.Blocks(fc.Level(1, 1.0), fc.Level(30, 1.0, later=((2, 2.0),)))
 
 
 def blocks_for(tick_seconds: int) -> fc.Blocks:
@@ -56,12 +53,10 @@ def seen(
         if isinstance(mechanism, fc.Blocks):
             assert stream.calendar is not None
             for level, stages in enumerate(each.stages for each in mechanism.levels):
-                for stage in range(ANNOUNCED, len(stages)):
+                for stage in range(len(stages)):
                     for block in stream.source(level, stage, first, first + 10**6):
                         begin = block.first_tick - first
                         edges = stream.calendar.edges(level, begin, block.end_tick - first)
-                        if stage == ANNOUNCED and not len(edges):  # an open block
-                            edges = np.array([block.end_tick - first])
                         for end, row in zip(list(edges), block.values.tolist(), strict=True):
                             figures[level, stage, begin, int(end)] = tuple(row)
                             begin = int(end)

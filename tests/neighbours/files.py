@@ -29,7 +29,6 @@ MECHANISMS = {
     "linear": fc.Linear(epsilon=1.0),
     "refresh": fc.Refresh(window=3, epsilon_current=1.0, epsilon_past=1.0),
     "binary": fc.Binary(epsilon=1.0, horizon=7),
-    "gaussian": fc.Gaussian.gradual(sigma=16.0),
 }
 KINDS = ("csv", "plain csv", "jsonl", "parquet", "typed parquet", "pipe", "jsonl pipe")
 

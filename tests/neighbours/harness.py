@@ -102,8 +102,8 @@ class Published:
     """What others can see of one input.
 
     ``values`` holds the totals by tick, then by key, ``widths`` how far the stated error interval
-    reaches below and above each. ``figures`` are those of blocks, by level, stage (negative: an
-    announced difference), start and end. ``moments`` lists what was published when, in the order
+    reaches below and above each. ``figures`` are those of blocks, by level, stage, start and end.
+    ``moments`` lists what was published when, in the order
     of publication. ``messages`` is everything else that others can see: exit statuses, answers,
     headers, metrics.
     """
@@ -180,14 +180,12 @@ def _figures(left: Published, right: Published, unit: Unit) -> Iterator[str]:
     """One block of each level moves, at every stage by what the unit adds to it."""
     moved: dict[int, tuple[tuple[int, int], tuple[int, ...]]] = {}
     for name in left.figures.keys() & right.figures.keys():
-        level, stage, *block = name
+        level, _, *block = name
         change = tuple(
             new - old for old, new in zip(left.figures[name], right.figures[name], strict=True)
         )
         if not any(change):
             continue
-        if stage < 0:
-            yield f"the announced difference of {block} of level {level} moves"
         now = (block[0], block[1]), change
         if moved.setdefault(level, now) != now:
             yield f"level {level} moves by {moved[level]} and by {now}"
@@ -197,17 +195,13 @@ def _figures(left: Published, right: Published, unit: Unit) -> Iterator[str]:
 
 def _sums(result: Published) -> Iterator[str]:
     """Without noise, a block is the sum of its children."""
-    for (level, stage, start, end), values in result.figures.items():
+    for (level, _, start, end), values in result.figures.items():
         children = [
             row
             for (below, first, begin, until), row in result.figures.items()
             if below == level - 1 and first == 0 and start <= begin and until <= end
         ]
-        if (
-            level
-            and stage >= 0
-            and values != tuple(map(sum, zip(*children, strict=False)))[: len(values)]
-        ):
+        if level and values != tuple(map(sum, zip(*children, strict=False)))[: len(values)]:
             yield f"the children of {start}..{end} of level {level} do not add up to it"
 
 

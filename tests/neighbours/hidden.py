@@ -34,18 +34,20 @@ STAGES = ((0, 1.0), (5, 2.0))
 
 class Setting:
     """What is public about a pair: how many keys of a person count, whether hidden keys count in
-    other too, and where runs end."""
+    other too, how many persons of an address count under one, and where runs end."""
 
     def __init__(self, chance: random.Random) -> None:
         self.keys, self.events = chance.randint(1, 3), 1
         if self.keys > 1:
             self.events = chance.randint(1, 2)
         self.other = chance.choice((None, "other"))
+        self.per_address = chance.choice((None, 1, 2))
         self.cuts = sorted(chance.sample(range(FIRST + 1, FIRST + 72), chance.randint(0, 3)))
 
     @property
     def hidden(self) -> HiddenKeys:
-        return HiddenKeys(discovery=fc.Discovery("1d", STAGES, 1e-6, self.keys), other=self.other)
+        discovery = fc.Discovery("1d", STAGES, 1e-6, self.keys)
+        return HiddenKeys(discovery=discovery, other=self.other, per_address=self.per_address)
 
     def options(self, **changes: object) -> SourceOptions:
         return SourceOptions(
@@ -182,7 +184,7 @@ def violations(seed: int, folder: Path) -> tuple[list[str], bool]:
     """What is wrong with the pair of a seed, and whether the person's day shows at all."""
     chance = random.Random(seed)
     setting = Setting(chance)
-    names = [f"p{at}" for at in range(chance.randint(1, 4))]
+    names = [f"house{at % 2} {at}" for at in range(chance.randint(1, 6))]
     rows = [
         (FIRST + chance.randrange(72), chance.choice(names), chance.choice(PAGES))
         for _ in range(chance.randint(1, 40))

@@ -31,7 +31,6 @@ MECHANISMS: dict[str, fc.Mechanism] = {
     "refresh": fc.Refresh(window=3, epsilon_current=1.0, epsilon_past=1.0),
     "binary": fc.Binary(epsilon=1.0, horizon=4),
     "blocks": BLOCKS,
-    "gaussian": fc.Gaussian(sigma=16.0, half_lives=(32, 1), weights=(0.01, 0.25, 0.74)),
 }
 
 

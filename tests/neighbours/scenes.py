@@ -68,9 +68,7 @@ def _settings(
         max_amount=chance.choice((None, None, 1, 5)) if amounts else None,
         per_person=per_person,
         keys_per_person=chance.choice((1, 2, 2)) if keys and per_person else 1,
-        mechanism=chance.choice(
-            ("gradual", "gradual", "delayed", "linear", "refresh", "binary", "gaussian")
-        ),
+        mechanism=chance.choice(("gradual", "gradual", "delayed", "linear", "refresh", "binary")),
         downtimes=tuple(round(chance.choice((0, 0.3, 1, 3.5)) * tick_seconds, 2) for _ in range(2)),
         graces=tuple(chance.choice((0, 7, tick_seconds // 2, 3 * tick_seconds)) for _ in range(3)),
         cuts=tuple(

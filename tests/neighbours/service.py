@@ -36,11 +36,10 @@ MECHANISMS: dict[str, fc.Mechanism] = {
     "binary": fc.Binary(epsilon=1.0, horizon=3),
     "blocks": fc.Blocks(
         fc.Level(1, 1.0),
-        fc.Level(2, 1.0, tied=True, later=((1, 2.0),)),
+        fc.Level(2, 1.0, later=((1, 2.0),)),
         fc.Level(4, 1.0, lag=1),
-        fc.Level(60, 1.0, lag=1, tied=True),
+        fc.Level(60, 1.0, lag=1),
     ),
-    "gaussian": fc.Gaussian(sigma=16.0, half_lives=(32, 1), weights=(0.01, 0.25, 0.74)),
 }
 _OWN = (
     "date",

@@ -12,11 +12,10 @@ import numpy as np
 from numpy.typing import NDArray
 
 from fadecount.streams import Store, Stream
-from tests.noise.named import NamedAhead
 from tests.unsynced import unsynced
 
 
-class Silence(NamedAhead):
+class Silence:
     """Every noise variable is 0."""
 
     def one(self, law: object, level: int, round_number: int, node: int) -> int:

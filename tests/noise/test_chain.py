@@ -15,15 +15,11 @@ from numpy.typing import NDArray
 from scipy import stats
 
 from fadecount.noise import (
-    Ahead,
     Chain,
     Difference,
-    DiscreteLaplace,
     KeyedNoise,
-    Ratchet,
     SystemNoise,
 )
-from fadecount.noise.ahead import seeded_words
 from fadecount.noise.generator import words
 from fadecount.noise.laplace import digits
 from tests.false_alarm import EACH, explained
@@ -118,67 +114,3 @@ class TestChain:
             assert both[stage][2, 1] == alone[stage][0, 0]
         other = Chain(3, SCALES).many(source(["a", "b"]), range(5, 9), 2)
         assert not all(np.array_equal(one, two) for one, two in zip(both, other, strict=True))
-
-
-def rows_of(ahead: Ahead, count: int) -> NDArray[np.int64]:
-    return np.concatenate(ahead.take(count))
-
-
-class TestRatchet:
-    @pytest.mark.parametrize("scale", [0.3, 4.0, 900.0, 5000.0])
-    @pytest.mark.parametrize("width", [1, 3, 5000])
-    def test_the_law_and_the_sum(self, scale: float, width: int) -> None:
-        law, count = DiscreteLaplace(scale), 4 if width == 5000 else 80
-        draws = []
-        for _ in range(4 if width == 5000 else 250):
-            ratchet = Ratchet(law, width)
-            total = ratchet.total(count)
-            rows = rows_of(ratchet, count)
-            assert np.array_equal(total, rows.sum(axis=0))
-            draws.append(rows.ravel())
-        seen = np.concatenate(draws)
-        chance = chance_of(seen, scale)
-        assert chance > EACH, explained(f"drawn ahead at scale {scale}", chance)
-        for wrong in (2 / 3, 3 / 2):
-            assert chance_of(seen, wrong * scale) < EACH
-
-    @pytest.mark.parametrize("width", [1, 2, 30, 5000])
-    def test_a_state_goes_on_and_explains_nothing_before(self, width: int) -> None:
-        """What waits beside the key is of children to come, and of less than one seed."""
-        law = DiscreteLaplace(1e9)
-        ratchet = Ratchet(law, width)
-        ratchet.total(100)
-        states, taken = [], []
-        for _ in range(100):
-            taken.append(rows_of(ratchet, 1)[0])
-            states.append(ratchet.state)
-        rows = np.array(taken)
-        for at in (0, 7, 30, 62, 63, 64, 98):
-            again = Ratchet(law, width, states[at])
-            assert np.array_equal(again.total(99 - at), rows[at + 1 :].sum(axis=0))
-            assert np.array_equal(rows_of(again, 99 - at), rows[at + 1 :])
-            waiting = np.frombuffer(states[at][32:], dtype="<i8")
-            assert len(waiting) < 64
-            rest = rows[at + 1 :].ravel()[: len(waiting)]
-            assert np.array_equal(waiting[: len(rest)], rest)
-        assert len(set(states)) == 100
-
-    def test_further_words_go_on_where_the_first_ones_ended(self) -> None:
-        one, all_at_once = seeded_words(bytes(32)), seeded_words(bytes(32))
-        assert [*one(1), *one(2)] == all_at_once(3).tolist()
-
-    def test_no_two_are_alike(self) -> None:
-        law = DiscreteLaplace(100.0)
-        assert len({Ratchet(law, 1).state for _ in range(100)}) == 100
-
-    def test_a_stream_without_declared_keys_has_no_columns(self) -> None:
-        ratchet = Ratchet(DiscreteLaplace(3.0), 0)
-        assert ratchet.total(5).shape == (0,)
-        assert sum(len(rows) for rows in ratchet.take(5)) == 5
-        assert Ratchet(DiscreteLaplace(3.0), 0, ratchet.state).take(1)[0].shape == (1, 0)
-
-    def test_another_state_is_refused(self) -> None:
-        law = DiscreteLaplace(3.0)
-        for width, length in ((1, 0), (1, 31), (1, 33), (1, 32 + 8 * 64), (2, 40)):
-            with pytest.raises(ValueError):
-                Ratchet(law, width, bytes(length))

@@ -24,10 +24,9 @@ from scipy import stats
 
 import fadecount as fc
 from fadecount.errors import ParameterError
-from fadecount.noise import DiscreteLaplace, KeyedNoise, Law
+from fadecount.noise import DiscreteLaplace, KeyedNoise
 from tests.false_alarm import EACH, explained
 from tests.noise.discrete import chance_of
-from tests.noise.named import KeyedSource
 from tests.noise.test_distribution import DRAWS, LARGE, SCALES, TINY
 
 SECRET = bytes(range(32))
@@ -41,8 +40,8 @@ def _noise(
     epoch: str = "e",
     stream: str = "s",
     mechanism: str = "m",
-) -> KeyedSource:
-    return KeyedSource(secret, epoch=epoch, stream=stream, mechanism=mechanism, keys=keys)
+) -> KeyedNoise:
+    return KeyedNoise(secret, epoch=epoch, stream=stream, mechanism=mechanism, keys=keys)
 
 
 def _column(
@@ -134,7 +133,7 @@ def test_draws_follow_the_documented_derivation(scale: float) -> None:
     ],
 )
 def test_values_stay_what_they_were(
-    law: Law, keys: int, rounds: int, nodes: int, digest: str
+    law: DiscreteLaplace, keys: int, rounds: int, nodes: int, digest: str
 ) -> None:
     """Digests of draws by the first implementation, in pieces of any size."""
     names = [f"k{at}" for at in range(keys)]

@@ -5,7 +5,6 @@ from __future__ import annotations
 
 import random
 from collections.abc import Iterator, Sequence
-from itertools import product
 from typing import Any
 
 import numpy as np
@@ -18,8 +17,8 @@ from fadecount.planning.budgets import best_budgets
 from fadecount.planning.request import Request, read_request
 
 Vector = NDArray[np.float64]
-Form = tuple[tuple[int, tuple[int, ...], bool], ...]
-"""Levels as their length, the regions of their stages, and whether they are tied."""
+Form = tuple[tuple[int, tuple[int, ...]], ...]
+"""Levels as their length and the regions of their stages."""
 
 _LENGTHS = ((1, 2, 4, 8, 16), (1, 3, 6, 12), (1, 2, 6, 12, 24), (1, 5, 10, 30), (1, 2, 3, 4, 6, 12))
 
@@ -32,17 +31,13 @@ def small_case(chance: random.Random) -> tuple[Request, BlockRequest]:
     losses = sorted(round(10 ** chance.uniform(-1, 0.7), 3) for _ in ages)
     lengths = chance.choice(_LENGTHS)
     figures = {chance.choice(lengths): 2.0} if chance.random() < 0.5 else {}
-    block_request = BlockRequest(
-        lengths=lengths,
-        figures=figures,
-        ties=chance.random() < 0.75,
-    )
+    block_request = BlockRequest(lengths=lengths, figures=figures)
     return read_request(loss=dict(zip(sorted(ages), losses, strict=True))), block_request
 
 
-def all_forms(lengths: Sequence[int], regions: int, block_request: BlockRequest) -> Iterator[Form]:
+def all_forms(lengths: Sequence[int], regions: int) -> Iterator[Form]:
     """All lists of levels that begin with length 1 in the first region, nest, and whose stages do
-    not overlap; ties join levels with one first lag."""
+    not overlap."""
 
     def stages(first: int) -> Iterator[tuple[int, ...]]:
         yield (first,)
@@ -51,17 +46,16 @@ def all_forms(lengths: Sequence[int], regions: int, block_request: BlockRequest)
 
     def extended(form: Form) -> Iterator[Form]:
         yield form
-        length, before, _ = form[-1]
+        length, before = form[-1]
         for longer in lengths:
             if longer <= length or longer % length:
                 continue
             for first in range(before[-1], regions):
-                for own, tied in product(stages(first), (False, True)[: 1 + block_request.ties]):
-                    if not tied or before[0] == first:
-                        yield from extended((*form, (longer, own, tied)))
+                for own in stages(first):
+                    yield from extended((*form, (longer, own)))
 
     for own in stages(0):
-        yield from extended(((1, own, False),))
+        yield from extended(((1, own),))
 
 
 def form_weights(
@@ -72,9 +66,8 @@ def form_weights(
         fc.Level.of_stages(
             length,
             [(lags[region], 1_000_000 + number) for number, region in enumerate(regions)],
-            tied=tied,
         )
-        for length, regions, tied in form
+        for length, regions in form
     ]
     weights = [list(each) for each in fc.Blocks(*levels).weights(horizon)]
     for length, extra in block_request.figures.items():
@@ -88,16 +81,16 @@ def least_error(request: Request, block_request: BlockRequest) -> tuple[float, i
     regions = Regions.of(request)
     counts, caps = regions.counts, np.array(regions.caps) / 1e6
     rows = []
-    for form in all_forms(block_request.lengths, len(regions.lags), block_request):
+    for form in all_forms(block_request.lengths, len(regions.lags)):
         shown = all(
-            length + regions.lags[own[-1]] <= request.horizon for length, own, _ in form
+            length + regions.lags[own[-1]] <= request.horizon for length, own in form
         )  # else the horizon ends before the figure appears
         if shown:
             rows.append(
                 (
                     form_weights(form, regions.lags, request.horizon, block_request),
-                    [region for _, own, _ in form for region in own],
-                    [number > 0 for _, own, _ in form for number in range(len(own))],
+                    [region for _, own in form for region in own],
+                    [number > 0 for _, own in form for number in range(len(own))],
                 )
             )
     width, least = max(len(row[0]) for row in rows), np.inf

@@ -125,11 +125,11 @@ def test_weights_are_those_of_the_mechanism() -> None:
     graph = Graph([1, 20, 60, 1440, 43_200], [0, 61, 43_201], 525_600)
     chain = (
         Step(1, 0),
-        Step(20, 0, tied=True),
+        Step(20, 0),
         Step(20, 1, later=True),
         Step(60, 1),
-        Step(1440, 1, tied=True),
-        Step(43_200, 1, tied=True),
+        Step(1440, 1),
+        Step(43_200, 1),
         Step(43_200, 2, later=True),
     )
     path = graph.path(chain)
@@ -137,10 +137,10 @@ def test_weights_are_those_of_the_mechanism() -> None:
     assert graph.chain(path) == chain
     blocks = fc.Blocks(
         fc.Level(1, 0.2),
-        fc.Level(20, 0.3, tied=True, later=((61, 0.4),)),
+        fc.Level(20, 0.3, later=((61, 0.4),)),
         fc.Level(60, 0.5, lag=61),
-        fc.Level(1440, 0.6, lag=61, tied=True),
-        fc.Level(43_200, 0.3, lag=61, tied=True, later=((43_201, 2.0),)),
+        fc.Level(1440, 0.6, lag=61),
+        fc.Level(43_200, 0.3, lag=61, later=((43_201, 2.0),)),
     )
     weights = [each for level in blocks.weights(525_600) for each in level]
     assert graph.weight[list(path)] == pytest.approx(weights, rel=1e-12)
@@ -151,8 +151,6 @@ def test_what_is_no_chain_has_no_path() -> None:
     assert graph.path((Step(2, 0),)) is None
     assert graph.path((Step(1, 0), Step(5, 0))) is None
     assert graph.path((Step(1, 0), Step(2, 0), Step(3, 0))) is None
-    assert graph.path((Step(1, 0), Step(2, 1, tied=True))) is None
-    assert graph.path((Step(1, 0), Step(1, 1, later=True), Step(2, 1, tied=True))) is None
     assert graph.path((Step(1, 0), Step(2, 1), Step(6, 0))) is None
     assert graph.path(()) is None
 
@@ -185,16 +183,13 @@ def test_designs_are_as_good_as_known_ones(case: dict[str, Any]) -> None:
     lengths = tuple(
         each // tick for each in sorted(seconds) if each % tick == 0 and each <= horizon * tick
     )
-    for name, ties in (("untied", False), ("tied", True)):
-        block_request = BlockRequest(lengths=lengths, ties=ties)
-        assert error(planned(targets, horizon, block_request), horizon) <= 1.005 * case[name]
+    blocks = planned(targets, horizon, BlockRequest(lengths=lengths))
+    assert error(blocks, horizon) <= 1.001 * case["blocks"]
 
 
 def test_a_year_of_minutes() -> None:
     lengths = tuple(calendar_lengths(60, 525_600))
-    plain = planned(YEAR, 525_600, BlockRequest(lengths=lengths, ties=False))
-    assert error(plain, 525_600) <= 23.1
-    assert error(planned(YEAR, 525_600, BlockRequest(lengths=lengths)), 525_600) <= 17.7
+    assert error(planned(YEAR, 525_600, BlockRequest(lengths=lengths)), 525_600) <= 22.9
 
 
 def figure_deviation(blocks: fc.Blocks, length: int) -> float:
@@ -204,26 +199,26 @@ def figure_deviation(blocks: fc.Blocks, length: int) -> float:
 
 def test_a_year_that_people_can_read() -> None:
     blocks = planned(YEAR, 525_600, default_request(525_600, 60))
-    assert error(blocks, 525_600) <= 18.0
-    assert figure_deviation(blocks, 60) <= 2.6
-    assert figure_deviation(blocks, 1440) <= 2.3
-    assert figure_deviation(blocks, 43_200) <= 0.65
+    assert error(blocks, 525_600) <= 23.1
+    assert figure_deviation(blocks, 60) <= 2.3
+    assert figure_deviation(blocks, 1440) <= 0.85
+    assert figure_deviation(blocks, 43_200) <= 1.11
 
 
 def test_a_year_for_days() -> None:
     blocks = planned(YEAR, 525_600, default_request(525_600, 60, in_steps(DAYS, 60, 525_600)))
-    assert figure_deviation(blocks, 1440) <= 0.5
-    assert error(blocks, 525_600) <= 19.2
+    assert figure_deviation(blocks, 1440) <= 0.69
+    assert error(blocks, 525_600) <= 23.2
 
 
 @pytest.mark.parametrize("case", PLANNED, ids=lambda case: case["name"])
-def test_hours_and_days_are_levels_and_cost_a_few_per_cent(case: dict[str, Any]) -> None:
+def test_hours_and_days_are_levels_and_cost_at_most_a_tenth(case: dict[str, Any]) -> None:
     horizon, tick, targets = case["horizon"], case["tick_seconds"], dict(case["targets"])
     block_request = default_request(horizon, tick)
     blocks = planned(targets, horizon, block_request)
     lengths = {level.length for level in blocks.levels}
     assert {each // tick for each in (3600, 86_400) if tick < each <= horizon * tick / 2} <= lengths
-    assert error(blocks, horizon) <= 1.055 * case["tied"]
+    assert error(blocks, horizon) <= 1.1 * case["blocks"]
 
 
 @pytest.mark.parametrize("case", EARLIER[::10], ids=lambda case: str(case["horizon"]))

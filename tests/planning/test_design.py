@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import dataclasses
 import math
 import random
 from typing import Any
@@ -12,7 +11,6 @@ import pytest
 
 import fadecount as fc
 from fadecount.errors import ParameterError
-from fadecount.planning.blocks import block_request_for, blocks_for
 from fadecount.planning.plan import gradual
 from fadecount.planning.request import Request, read_request
 from tests.planning.oracles import gradual_mse, limit_at, random_targets
@@ -94,12 +92,7 @@ def test_a_year_of_minutes_with_and_without_a_calendar() -> None:
     """The best exponent under the paper's theorem has an error of 114."""
     for tick in (None, 60):
         total = fc.design(YEAR, horizon=525_600, tick_seconds=tick, figures={})
-        assert math.sqrt(total.mse(525_600)) <= 17.7
-        request = read_request(loss=YEAR, tick=tick, figures={})
-        untied = blocks_for(request, dataclasses.replace(block_request_for(request), ties=False))
-        assert untied is not None
-        assert math.sqrt(untied.mse(525_600)) <= 23.1
-        assert not any(level.tied for level in untied.levels)
+        assert math.sqrt(total.mse(525_600)) <= 22.9
 
 
 def test_weights_of_figures() -> None:
@@ -111,7 +104,7 @@ def test_weights_of_figures() -> None:
         ]
         errors = [math.sqrt(each.mse(525_600)) for each in designs]
         assert errors == sorted(errors)
-        assert errors[1] <= 18.0
+        assert errors[1] <= 23.1
         for length in (60, 1440):
             sharper = [_deviation(each, length) for each in designs[1:]]
             assert sharper[0] <= {60: 2.6, 1440: 2.35}[length]
@@ -153,7 +146,7 @@ def test_keys_of_a_person_count_like_events_for_pure_losses() -> None:
     six = fc.Unit(of="person", events=6, per="1d")
     assert several == fc.design(targets=targets, horizon=1000, unit=six)
     for age, limit in targets.items():
-        assert several.composed_loss(age, sensitivity=2, keys=3).epsilon <= limit
+        assert several.composed_loss(age, times=6).epsilon <= limit
     with pytest.raises(ParameterError, match="per of the unit must be tick, or a length"):
         fc.Unit(of="person", events=5, per="time")
 

@@ -91,7 +91,7 @@ def test_the_plan_file(tmp_path: Path) -> None:
     assert read_discovery(str(path)) == made.discovery
     written = json.loads(path.read_text())["plan"]
     assert [row["lag"] for row in written["appearances"]] == [0, 2, 721]
-    save_plan(path, fc.plan(**arguments(discover=None, tick="1h")), force=True)
+    save_plan(path, fc.plan(**arguments(discover=None, delta=None, tick="1h")), force=True)
     assert read_discovery(str(path)) is None
     assert "appearances" not in json.loads(path.read_text())["plan"]
     month = fc.plan(**arguments(unit=fc.Unit(of="person", per="1mo"), discover="1mo", tick="1h"))
@@ -124,6 +124,7 @@ def test_limits_that_are_too_small_for_a_look_are_left_out() -> None:
             "events and amount of the unit must be 1",
         ),
         ({"delta": None}, "delta must be given where keys appear by themselves"),
+        ({"discover": None}, "delta must be given with discover only, got 1e-09; it is the chance"),
         ({"loss": None, "mean_error": 9, "horizon": "1y"}, "loss must be given where keys appear"),
         ({"tick": "7m"}, "tick must be a part of a day where keys appear"),
         ({"loss": {"1y": 0.0005}}, r"stages\[0\] epsilon must be at least 0.001"),

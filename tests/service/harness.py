@@ -235,7 +235,7 @@ def last_value(client: fc.Client, stream: str = "doors") -> int | None:
     return rows[-1].value if rows else None
 
 
-def wait_for(condition: Callable[[], bool], seconds: float = 20.0) -> None:
+def wait_for(condition: Callable[[], bool], seconds: float = 60.0) -> None:
     """Until it holds; a test that waits in vain fails here."""
     end = time.monotonic() + seconds
     while not condition():

@@ -88,6 +88,21 @@ def test_creating_streams(harness: Harness) -> None:
         )
 
 
+def test_a_token_of_one_stream_cannot_name_a_group(harness: Harness) -> None:
+    """It would use up the promise of others, and learn whether there is such a group."""
+
+    def create(name: str, token: str, **more: object) -> int:
+        body = json.dumps({**json.loads(NEW), "name": name, "group": "riders", **more})
+        return call(harness, "POST", "/v1/streams", body, token)
+
+    limited, stated = harness.token("admin", "made"), {"group_loss": {"1h": 500.0}}
+    assert create("made", limited) == create("made", limited, **stated) == 403
+    assert create("rides", harness.admin, **stated) == 201
+    assert create("made", limited) == create("made", limited, **stated) == 403
+    assert create("made", harness.admin) == 201
+    assert create("made", limited) == 403
+
+
 def test_deleting_streams(harness: Harness) -> None:
     for role, scope, name, status in (
         ("reader", None, "doors", 403),

@@ -18,7 +18,7 @@ class _Balanced(BaseHTTPRequestHandler):
     behind the second can."""
 
     protocol_version = "HTTP/1.1"
-    connections = 0
+    connections, retry_after = 0, "0"
 
     def setup(self) -> None:
         super().setup()
@@ -34,7 +34,7 @@ class _Balanced(BaseHTTPRequestHandler):
         )
         self.send_response(200 if self._can else 503)
         self.send_header("Content-Length", str(len(body)))
-        self.send_header("Retry-After", "0")
+        self.send_header("Retry-After", self.retry_after)
         self.end_headers()
         self.wfile.write(body)
 
@@ -42,7 +42,12 @@ class _Balanced(BaseHTTPRequestHandler):
         """Quiet."""
 
 
-def test_a_repeated_request_takes_another_connection() -> None:
+@pytest.mark.parametrize("after", ["0", "-1", "-inf", "Thu, 01 Jan 1970 00:00:00 GMT"])
+def test_a_repeated_request_takes_another_connection(
+    after: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(_Balanced, "connections", 0)
+    monkeypatch.setattr(_Balanced, "retry_after", after)
     with ThreadingHTTPServer(("127.0.0.1", 0), _Balanced) as server:
         threading.Thread(target=server.serve_forever, daemon=True).start()
         with fc.Client(f"http://127.0.0.1:{server.server_port}", attempts=3) as client:
@@ -96,6 +101,19 @@ def test_amounts(harness: Harness) -> None:
         harness.close_tick(name="baskets")
         assert [row.value for row in client.total("paid")] == [23, 104]
         assert [row.value for row in client.total("baskets")] == [5, 13]
+
+
+def test_keys_are_as_long_as_elsewhere(harness: Harness) -> None:
+    keys = ["k" * 200, "\U0001f600" * 200]
+    with harness.client() as client:
+        client.create("long", tick="1m", mechanism=EXACT, keys=keys[:1])
+        client.declare("long", keys[1:])
+        assert client.add("long", dict.fromkeys(keys, 2))
+        harness.close_tick(name="long")
+        for key in keys:
+            assert [row.value for row in client.total("long", key=key)] == [2]
+        with pytest.raises(ServiceError, match="length <= 200"):
+            client.declare("long", ["k" * 201])
 
 
 def test_what_gets_lost_is_repeated(harness: Harness) -> None:

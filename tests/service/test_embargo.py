@@ -62,13 +62,15 @@ Seen = dict[str, dict[str, dict[str, tuple[int, dict[str, str], bytes]]]]
 
 def live(harness: Harness, name: str) -> bytes:
     """What a live reader gets at once."""
-    connection = http.client.HTTPConnection("127.0.0.1", harness.port, timeout=0.2)
+    connection = http.client.HTTPConnection("127.0.0.1", harness.port, timeout=20)
     headers = {"Authorization": f"Bearer {harness.admin}"}
     connection.request("GET", f"/v1/streams/{name}/live", headers=headers)
-    seen = b""
+    seen, held = b"", connection.sock
     with closing(connection), connection.getresponse() as answer, suppress(TimeoutError):
         while line := answer.readline():
             seen += line
+            if line.startswith(b"data:"):  # nothing may follow but the end of this event
+                held.settimeout(0.2)
     return seen
 
 

@@ -14,7 +14,6 @@ from hypothesis import strategies as st
 
 import fadecount as fc
 from fadecount.mechanisms import Loss, Unit
-from fadecount.mechanisms.gaussian_law import epsilon_at, mu_at
 from fadecount.service.fading_curve import FadingCurve, curve_ages
 from fadecount.streams.loss import StreamLoss
 from fadecount.streams.ticks import Ticks
@@ -56,7 +55,7 @@ def test_visits_that_come_early_are_covered() -> None:
 
 @pytest.mark.parametrize(
     "mechanism",
-    [fc.Gradual(0.3, 2.0), fc.Refresh(5, 1.0, 0.25), fc.Gaussian.gradual(9.0, delta=1e-3)],
+    [fc.Gradual(0.3, 2.0), fc.Refresh(5, 1.0, 0.25)],
 )
 def test_no_times_of_visits_lose_more_than_stated(mechanism: fc.mechanisms.Mechanism) -> None:
     random = np.random.default_rng(3)
@@ -135,15 +134,6 @@ def test_events_of_a_person_in_one_tick_are_one_unit() -> None:
     assert fading.person(24, 86400, 10 * 86400).loss == pytest.approx(24 * daily)
 
 
-def test_a_loss_of_zero_at_a_delta_is_not_nothing() -> None:
-    mechanism = fc.Gaussian.gradual(1000.0, delta=1e-3)
-    fading = curve(mechanism, tick_seconds=3600)
-    found = fading.statement(86400)
-    assert found.loss == 0.0 and "Nothing has been published" not in found.meaning
-    assert found.shown == "0" and "except with a chance of 0.001" in found.meaning
-    assert fading.person(1000, 86400, 86400).loss >= mechanism.loss_of([1] * 1000, now=24) > 4.0
-
-
 def test_the_curve_never_falls_and_holds_what_is_stated() -> None:
     fading = curve(fc.Gradual(epsilon=0.1, exponent=2.0))
     points = fading.curve()
@@ -195,28 +185,3 @@ def test_sentences() -> None:
     )
     assert "at most 63 % sure" in curve(pure).stated("An event", Loss(0.5)).meaning
     assert "all but certain" in curve(pure).stated("An event", Loss(30.0)).meaning
-
-
-def test_gaussian_streams_state_a_best_guess_and_their_delta() -> None:
-    """A loss of 4 at delta 1e-9 is a mu of 0.672: the best guess is right in Phi(0.336) = 63.2 % of
-    cases, not 98.2 %."""
-    mechanism = fc.Gaussian.gradual(13.5)
-    text = curve(mechanism).stated("An event", Loss(mu_at(4.0, 1e-9), 1e-9)).meaning
-    assert "right in at most 64 % of cases" in text
-    assert "except with a chance of 1e-09" in text
-    sure = curve(mechanism).stated("An event", Loss(mu_at(400.0, 1e-9), 1e-9))
-    assert "nearly always right" in sure.meaning
-    found = curve(mechanism).statement(3600)
-    assert found.sure == "53 %"
-
-
-def test_gaussian_losses_of_a_larger_unit_or_a_person_come_from_mu() -> None:
-    """Epsilons at one delta do not add up: the sum would be too small."""
-    mechanism = fc.Gaussian.gradual(4.0)
-    single, five = curve(mechanism, tick_seconds=3600), curve(mechanism, 5, 3600)
-    mu = float(mechanism.mu(24))
-    assert five.loss(86400).epsilon >= epsilon_at(5 * mu * (1 - 1e-6), 1e-9)
-    assert five.loss(86400).epsilon > 5 * single.loss(86400).epsilon
-    person = single.person(1, 86400, 10 * 86400)
-    exact = mechanism.loss_of([241 - 24 * each for each in range(1, 11)], now=241)
-    assert exact <= person.loss <= 3.0 * exact

@@ -4,6 +4,7 @@ streams."""
 from __future__ import annotations
 
 import asyncio
+import json
 import threading
 import tracemalloc
 from collections.abc import Iterator
@@ -16,6 +17,8 @@ import fadecount as fc
 from fadecount.service import parsing, read_routes, write_routes
 from fadecount.service import writer as writer_module
 from fadecount.service.reader_pool import MOST_AROUND, PublicStream
+from fadecount.service.settings import Limits
+from fadecount.service.website import Websites
 from fadecount.service.writer import Leader
 from fadecount.streams import Description, FileFence, SQLiteStore, Ticks
 from fadecount.streams.export import table_rows
@@ -103,6 +106,35 @@ def test_a_bounded_number_of_reads_waits_and_health_checks_do_not(
     for thread in threads:
         thread.join()
     assert sorted(statuses) == [200] * 6 + [503] * 4
+
+
+def test_visits_of_strangers_take_nothing_that_writers_need(tmp_path: Path) -> None:
+    """More visits wait than there is room for, and the events of a writer are accepted."""
+    limits, websites = Limits(waiting_bytes=1 << 20), Websites(domains=("example.org",))
+    with Harness(tmp_path, limits=limits, websites=websites) as harness:
+        harness.create()
+        hold = threading.Event()
+        writer, loop = harness.service.writer, harness.service._loop
+        loop.call_soon_threadsafe(writer.call, lambda _: hold.wait(20))
+        sent = {"name": "pageview", "domain": "example.org", "url": "https://example.org/"}
+        for number in range(40):
+            browser = {"user_agent": f"Firefox/{number}"}
+            assert harness.request("POST", "/api/event", json.dumps(sent), **browser).status == 202
+        assert writer._bytes[True] > limits.waiting_bytes - (32 << 10)
+        statuses: list[int] = []
+        body = {"events": [{"key": "a"}]}
+        waiting = [
+            threading.Thread(target=lambda: statuses.append(harness.post(EVENTS, body).status))
+            for _ in range(20)
+        ]
+        for thread in waiting:
+            thread.start()
+        wait_for(lambda: bool(statuses) or writer._bytes[False] > 20 * (16 << 10))
+        hold.set()
+        for thread in waiting:
+            thread.join()
+        assert statuses == [202] * 20
+        wait_for(lambda: not any(writer._bytes.values()))
 
 
 def test_an_answer_is_made_once_per_closed_tick(

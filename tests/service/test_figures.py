@@ -293,8 +293,19 @@ def test_totals_at_several_times_as_they_are_known_now(
     for row, time in zip(rows, times, strict=True):
         assert rows_of(hours, f"{path}/total?at={time}&together=true") == [row]
     assert hours.request("GET", f"{path}/total?at={times[0]},x").status == 400
-    monkeypatch.setattr("fadecount.service.read_routes.MOST_CELLS", 5)
-    assert hours.request("GET", f"{path}/total?at={','.join(times)}").status == 400
+    key = urllib.parse.quote(info["keys"][0])
+    assert len(info["keys"]) == 2 and len(times) >= 3
+    two, three = (f"{path}/total?at={','.join(times[:count])}" for count in (2, 3))
+    for bound in ("MOST_CELLS", "MOST_ROWS"):  # whole slots: two of two keys
+        with monkeypatch.context() as patched:
+            patched.setattr(read_routes, bound, 5)
+            assert len(rows_of(hours, two)) == 4
+            refused = hours.request("GET", three)
+            assert refused.status == 400 and b"at most 2 times" in refused.body
+            status = hours.request("GET", f"{three}&key={key}").status
+            assert status == (200 if bound == "MOST_ROWS" else 400)
+            patched.setattr(read_routes, bound, 1)
+            assert len(rows_of(hours, f"{path}/total?at={times[1]}")) == 2
 
 
 def test_the_same_as_the_reader_gives(hours: Harness) -> None:

@@ -17,6 +17,7 @@ from tests.service.harness import Harness, Reply
 DISCOVERY = fc.Discovery("1d", ((0, 4096.0),), 1e-9)
 """Keys of two persons appear, with exact counts."""
 DAYS = fc.Blocks(fc.Level(1, 4096.0), fc.Level(24, 4096.0))
+PLANNED = {"kind": "blocks", "levels": [{"length": 1, "epsilon": 0.5}]}
 UNIT: dict[str, str | int] = {"of": "person", "per": "1d"}
 
 
@@ -108,6 +109,7 @@ def test_the_chance_counts_accepted_histories(harness: Harness) -> None:
         {"discovery": {"per": "1d", "stages": [[0, "1.5"]], "delta": 1e-9, "keys": 1}},
         {"other": "absent"},
         {"discovery": None, "other": "/"},
+        {"mechanism": {**PLANNED, "plan": {"request": {"discover": ["1d", 1.0]}}}, "other": "/"},
     ],
 )
 def test_what_would_break_the_promise_is_refused(
@@ -116,10 +118,7 @@ def test_what_would_break_the_promise_is_refused(
     fields = {
         "name": "pages",
         "tick": "1h",
-        "mechanism": {
-            "kind": "blocks",
-            "levels": [{"length": 1, "epsilon": 0.5}],
-        },
+        "mechanism": PLANNED,
         "keys": ["/"],
         "unit": UNIT,
         "discovery": {"per": "1d", "stages": [[0, 1.0]], "delta": 1e-9, "keys": 1},

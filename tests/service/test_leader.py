@@ -2,20 +2,23 @@
 
 from __future__ import annotations
 
+import time
 from collections.abc import Iterator, Sequence
 from pathlib import Path
 
 import pytest
 
 import fadecount as fc
+from fadecount.mechanisms import Unit
 from fadecount.service import writer
 from fadecount.service.http import Problem
 from fadecount.service.parsing import Event, SentEvents
 from fadecount.service.writer import Leader, Sent
-from fadecount.streams import Description, FileFence, SQLiteStore, Stream, Ticks
+from fadecount.streams import Batch, Description, FileFence, SQLiteStore, Stream, Ticks
 from fadecount.streams.database import Checkpoints
 from fadecount.streams.fence import Mark
 from tests.service.harness import START, StillClock
+from tests.streams.test_destruction import bytes_of, confirmed
 
 EXACT = fc.Gradual(epsilon=2.0**14)
 
@@ -151,7 +154,10 @@ def test_a_stream_that_cannot_go_on_does_not_stop_the_others(
     assert released(leader) == [0, 4]
     assert (leader.states(), leader.trouble) == ({"running": 1, "refused": 2}, None)
     assert "stream short cannot go on (HorizonError)" in caplog.text
-    assert "stream copied cannot go on (FenceError)" in caplog.text
+    assert (
+        "stream copied cannot go on (stream 'copied' is at step 1, but another history"
+        in caplog.text
+    )
     for name in ("short", "copied"):
         with pytest.raises(Problem, match="not in order"):
             accept(leader, name, [(SentEvents({Event("all"): 1}), None)], clock.moment)
@@ -191,6 +197,42 @@ def test_streams_that_are_due_are_closed_in_groups(
     number = store.reader().status("s5").id
     rows = store._database.query("SELECT COUNT(*) FROM figures WHERE stream = ?", (number,))
     assert rows == [(21,)]
+    leader.close()
+
+
+def test_a_scrub_that_is_owed_is_done_by_the_upkeep(
+    tmp_path: Path, clock: StillClock, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Not all streams that are due are closed at once, and a store is scrubbed once a minute: a
+    thief must not find persons of an ended tick until the next one ends."""
+    monkeypatch.setattr(writer, "MOST_TOGETHER", 2)
+    now = [1000.0]
+    monkeypatch.setattr(time, "monotonic", lambda: now[0])
+    path, persons = tmp_path / "many" / "streams.db", [f"person {at}" for at in range(20)]
+    leader = Leader(SQLiteStore(path, fence=FileFence(tmp_path / "fence")), clock)
+    now[0] += 60
+    unit, hours = Unit(of="person"), Ticks(tick_seconds=3600)
+    kept = list[tuple[Stream, list[bytes]]]()
+    for name in ("one", "two", "three"):
+        leader.create(Description(name=name, mechanism=EXACT, ticks=hours, unit=unit), ["a"])
+        stream = leader._intakes[name]
+        assert isinstance(stream, Stream)
+        stream.add_many([Batch(counts={"a": 1}, person=each) for each in persons])
+        kept.append((stream, [body for _, body in stream._rows.read("secrets")]))
+
+    def found() -> list[list[int]]:
+        return [confirmed(bytes_of(path.parent), *each, persons) for each in kept]
+
+    assert found() == [[20, 20]] * 3
+    clock.moment += 3600
+    while leader.close_due(clock.moment):
+        leader.tidy()
+    while leader.tidy():
+        pass
+    assert [20, 20] in found(), "one was closed within the minute"
+    now[0] += 60
+    leader.tidy()
+    assert found() == [[0, 0]] * 3
     leader.close()
 
 

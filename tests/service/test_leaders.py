@@ -53,7 +53,6 @@ def test_a_killed_leader_is_followed_by_another(tmp_path: Path, database: str) -
                 "%Y-%m-%dT%H:%M:%SZ"
             )
             wait_for(lambda: two.total("doors")[0].end > open_then)
-            assert time.time() - killed < 2 * 2, "more than two ticks until another took over"
             wait_for(lambda: two.total("doors")[0].value == 13)
             after = two.total("doors")[0]
             new = values(two)

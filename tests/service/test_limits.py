@@ -162,3 +162,83 @@ def test_a_live_reader_that_does_not_read_is_let_go(tight: Harness) -> None:
                 break
             time.sleep(0.01)
         assert tight.live_readers == 0
+
+
+def visit(length: int = 100) -> bytes:
+    """The head of a request that anybody may send."""
+    return b"POST /api/event HTTP/1.1\r\nHost: localhost\r\nContent-Length: %d\r\n\r\n" % length
+
+
+def test_heads_without_a_body_cannot_keep_others_out(tmp_path: Path) -> None:
+    """Nor those that begin one: each is closed when others need its place, longest first."""
+    with (
+        Harness(tmp_path, limits=Limits(connections=8)) as harness,
+        ExitStack() as stack,
+    ):
+        held = [
+            stack.enter_context(socket.create_connection(("127.0.0.1", harness.port), timeout=10))
+            for _ in range(8)
+        ]
+        for connection in held[1:]:
+            connection.sendall(visit() + b"{")
+        wait_for(lambda: [each._in_message for each in harness.connections].count(True) == 7)
+        held[0].sendall(visit())  # it was silent for longest, but this request is the newest
+        wait_for(lambda: all(each._in_message for each in harness.connections))
+        for _ in range(5):
+            assert harness.request("GET", "/healthz").status == 200
+        assert held[1].recv(1) == b""
+        held[0].sendall(b" " * 100)
+        assert held[0].recv(65536).startswith(b"HTTP/1.1 202")
+
+
+def test_answers_that_are_read_slowly_cannot_keep_others_out(tmp_path: Path) -> None:
+    """A client that reads a byte now and then would hold its connection for hours."""
+    with (
+        Harness(tmp_path, limits=Limits(connections=8)) as harness,
+        ExitStack() as stack,
+    ):
+        harness._listening.setsockopt(socket.SOL_SOCKET, socket.SO_SNDBUF, 4096)
+        harness.create(keys=[f"key{number:05d}{'x' * 100}" for number in range(5000)])
+        for _ in range(8):
+            connection = stack.enter_context(socket.socket())
+            connection.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, 4096)
+            connection.settimeout(10)
+            connection.connect(("127.0.0.1", harness.port))
+            path = f"GET /v1/streams/doors HTTP/1.1\r\nAuthorization: Bearer {harness.admin}\r\n"
+            connection.sendall(path.encode() + b"Host: localhost\r\n\r\n")
+            assert connection.recv(12) == b"HTTP/1.1 200"
+        wait_for(lambda: len(harness.service.connections.waiting) == 8)
+        assert harness.request("GET", "/healthz").status == 200
+        assert len(harness.connections) >= 7
+
+
+def test_bodies_that_are_not_complete_are_bounded_all_together(tmp_path: Path) -> None:
+    """The one that began first is refused; the others go on, and each is forgotten in the end."""
+    limits = Limits(waiting_bytes=100_000)
+    with Harness(tmp_path, limits=limits) as harness, ExitStack() as stack:
+        harness.create()
+        held = [
+            stack.enter_context(socket.create_connection(("127.0.0.1", harness.port), timeout=10))
+            for _ in range(4)
+        ]
+        body = json.dumps({"events": [{"key": "a"}]}).encode().ljust(40_000)
+        connections = harness.service.connections
+        begun = head(harness, "Content-Length: 40000") + body[:-1]
+        held[0].sendall(begun)
+        wait_for(lambda: connections._kept == 39_999)
+        held[1].sendall(begun)
+        wait_for(lambda: connections._kept == 2 * 39_999)
+        for older, newer in ((held[0], held[2]), (held[1], held[3])):
+            newer.sendall(begun)
+            assert older.recv(65536).startswith(b"HTTP/1.1 503")
+        for connection in held:
+            connection.sendall(body[-1:])
+        for connection in held[2:]:
+            assert connection.recv(65536).startswith(b"HTTP/1.1 202")
+        for connection in held:
+            connection.sendall(begun + body[-1:])
+            assert connection.recv(65536).startswith(b"HTTP/1.1 202")
+        held[0].sendall(begun)
+        wait_for(lambda: len(connections.bodies) == 1)
+        held[0].close()
+        wait_for(lambda: not connections.bodies and connections._kept == 0)

@@ -5,16 +5,20 @@ from __future__ import annotations
 
 import http.client
 import json
+import socket
 import threading
 from collections.abc import Iterator
 from contextlib import ExitStack, contextmanager
 from datetime import UTC, datetime
+from pathlib import Path
 
 import httpx
 import pytest
 
 import fadecount as fc
+from fadecount.service import read_routes
 from fadecount.service.client import Client, ServiceError
+from fadecount.service.website import Websites, networks
 from tests.service.harness import EXACT, Harness, wait_for
 
 
@@ -172,6 +176,73 @@ def test_a_stream_that_takes_the_name_of_a_deleted_one_is_another_one(harness: H
         wait_for(lambda: harness.live_readers == 1)
         harness.close_tick()
         assert next(ticks) % 60 == 59, "the end of an hour"
+
+
+def live(harness: Harness, address: str, stack: ExitStack) -> int:
+    """The status that a proxy gets for a live reader, which stays until the stack is closed."""
+    connection = http.client.HTTPConnection("127.0.0.1", harness.port, timeout=10)
+    stack.callback(connection.close)
+    connection.request("GET", "/v1/streams/doors/live", headers={"X-Forwarded-For": address})
+    answer = stack.enter_context(connection.getresponse())
+    return answer.status
+
+
+@pytest.mark.parametrize(
+    ("proxies", "others"),
+    [(["127.0.0.1"], 200), ([], 503)],
+    ids=["a proxy that is trusted", "one that is not: all its clients are one"],
+)
+def test_one_client_has_a_share_of_the_live_readers(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, proxies: list[str], others: int
+) -> None:
+    """A quarter of what is left by then, by address, in IPv6 by its network of 64 bits."""
+    monkeypatch.setattr(read_routes, "MOST_LIVE_READERS", 20)
+    websites = Websites(proxies=networks(proxies))
+    with (
+        Harness(tmp_path, public=True, websites=websites) as harness,
+        ExitStack() as stack,
+    ):
+        harness.create()
+        own = ExitStack()
+        stack.push(own)
+        ports = [f"203.0.113.9:{port}" for port in range(5)]
+        assert [live(harness, each, own) for each in ports] == [200] * 4 + [503]
+        network = [f"2001:db8:0:1::{number}" for number in range(5)]
+        statuses = [live(harness, each, stack) for each in network]
+        assert statuses == ([200] * 4 + [503] if proxies else [503] * 5)
+        assert live(harness, "198.51.100.1", stack) == others
+        assert live(harness, "2001:db8:0:2::1", stack) == others
+        own.close()
+        wait_for(lambda: harness.live_readers == (6 if proxies else 0))
+        assert live(harness, "203.0.113.9", stack) == 200
+        stack.close()
+        wait_for(lambda: not harness.live_readers)
+        assert not harness.service.reading.live
+
+
+def test_live_readers_are_counted_when_they_are_let_in(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Many clients that have not read their last answers ask for live events, and then read."""
+    monkeypatch.setattr(read_routes, "MOST_LIVE_READERS", 20)
+    with Harness(tmp_path, public=True) as harness, ExitStack() as stack:
+        harness.create()
+        held = [
+            stack.enter_context(socket.create_connection(("127.0.0.1", harness.port), timeout=10))
+            for _ in range(12)
+        ]
+        wait_for(lambda: len(harness.connections) == 12)
+        call = harness.service._loop.call_soon_threadsafe
+        for each in harness.connections:  # as the transport says it of a full buffer
+            call(each.pause_writing)
+        for connection in held:
+            connection.sendall(b"GET /v1/streams/doors/live HTTP/1.1\r\nHost: localhost\r\n\r\n")
+        wait_for(lambda: all(each._task for each in harness.connections))
+        for each in harness.connections:
+            call(each.resume_writing)
+        statuses = sorted(connection.recv(65536)[9:12] for connection in held)
+        assert statuses == [b"200"] * 4 + [b"503"] * 8
+        assert harness.live_readers == 4
 
 
 def test_asking_for_the_head_alone_holds_nothing(harness: Harness) -> None:

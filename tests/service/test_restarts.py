@@ -162,8 +162,7 @@ def test_a_server_that_does_not_answer_does_not_keep_the_service_from_ending(
             time.sleep(1.5)
             with suppress(ServiceError):
                 client.add("doors", {"all": 4}, id="second")
-            status, took = service.stop()
-        assert status == 1 and took < 6.0
+            assert service.stop() == 1
         assert service.log.count(b"\n") == 1 and b"does not answer" in service.log
         service.start()
         with fc.Client(service.url, service.admin) as client:

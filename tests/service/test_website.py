@@ -3,9 +3,14 @@
 from __future__ import annotations
 
 import asyncio
+import io
 import json
+import sqlite3
+import subprocess
+import sys
 import urllib.request
 from collections.abc import Iterator, Mapping
+from contextlib import closing
 from dataclasses import replace
 from pathlib import Path
 
@@ -13,8 +18,14 @@ import pytest
 
 import fadecount.service.website as website
 from fadecount.cli.main import main
-from fadecount.service.website import STREAMS, Websites, networks, stream_name
+from fadecount.mechanisms import Blocks, Discovery, Level
+from fadecount.runs import run
+from fadecount.service.http import Request
+from fadecount.service.website import LARGEST_VISIT, STREAMS, Websites, networks, stream_name
+from fadecount.sources import SourceOptions
+from fadecount.sources.visits import AGENTS, PER_ADDRESS, visitor_of
 from tests.service.harness import Harness, Reply
+from tests.service.hostile import HOSTILE_BODIES
 from tests.service.process import ServeProcess
 
 AGENT = "Mozilla/5.0 (X11; Linux x86_64) Firefox/130.0"
@@ -108,7 +119,7 @@ def test_one_visitor_counts_one_share_of_a_day(site: Harness) -> None:
     assert counts(site) == {"visits": 1, "visitors": 1, "/": 1}
 
 
-def test_every_answer_is_the_same(site: Harness) -> None:
+def test_every_answer_is_the_same(site: Harness, caplog: pytest.LogCaptureFixture) -> None:
     ask = {"name": "pageview", "url": f"https://{SITE}/", "domain": SITE}
     replies = [
         visit(site),
@@ -119,10 +130,16 @@ def test_every_answer_is_the_same(site: Harness) -> None:
         visit(site, body={**ask, "name": "signup"}),
         visit(site, body=b"not JSON"),
         visit(site, body=b"\xff"),
+        visit(site, body=b'{"name": "pageview", "url": "\xff"}'),
+        visit(site, body=b'{"r": %b%b}' % (b"[" * 1500, b"]" * 1500)),
+        visit(site, body={**ask, "url": f"//{SITE}/"}),
+        visit(site, body={**ask, "url": f"ftp://{SITE}/"}),
+        visit(site, address="unknown"),
         visit(site, body={**ask, "url": "https://[broken/"}),
         visit(site, body={**ask, "domain": 7}),
         visit(site, origin="https://evil.example"),
         visit(site, sec_gpc="1"),
+        *(visit(site, body=each) for each in HOSTILE_BODIES if len(each) <= LARGEST_VISIT),
     ]
     shown = {
         (each.status, each.body, *(f"{name}: {value}" for name, value in each.headers.items()
@@ -131,6 +148,7 @@ def test_every_answer_is_the_same(site: Harness) -> None:
     }  # fmt: skip
     assert len(shown) == 1
     assert replies[0].status == 202 and replies[0].body == b"ok"
+    assert not caplog.records
     assert counts(site) == {"visits": 3, "visitors": 1, "/": 1}
 
 
@@ -147,6 +165,8 @@ def test_who_may_report(site: Harness) -> None:
         (ask, "null"),
         (ask, f"https://evil-{SITE}"),
         ({**ask, "u": "https://evil.example/"}, f"https://{SITE}"),
+        ({**ask, "u": f"//{SITE}/"}, f"https://{SITE}"),
+        (ask, f"//{SITE}"),
     ):
         visit(site, body=body, origin=origin)
     assert counts(site)["visits"] == 3
@@ -171,18 +191,29 @@ def test_left_out(site: Harness) -> None:
     assert counts(site) == {}
 
 
+def address_by(websites: Websites, peer: str, forwarded: str) -> str:
+    headers = {"x-forwarded-for": forwarded}
+    return websites.address(
+        Request(method="POST", path="", query_string=b"", headers=headers, address=peer)
+    )
+
+
 def test_addresses_come_from_trusted_proxies_only(site: Harness) -> None:
     """What a client writes into the header stands before what the proxy adds."""
     for number in range(5):
         visit(site, address=f"198.51.100.{number}, 192.0.2.7")
     assert counts(site)["visitors"] == 1
+    for port in range(5):
+        visit(site, address=f"192.0.2.7:{port}")
+        visit(site, address=f"[2001:db8::{port}]:{port}, 127.0.0.1:{port}")
+    assert counts(site)["visitors"] == 1
     untrusting = Websites(domains=(SITE,))
-    assert untrusting.visitor_address("192.0.2.9", "198.51.100.1") == "192.0.2.9"
+    assert address_by(untrusting, "192.0.2.9", "198.51.100.1") == "192.0.2.9"
     trusting = Websites(domains=(SITE,), proxies=networks(["10.0.0.0/8", "::1"]))
-    assert trusting.visitor_address("10.1.1.1", "a, 192.0.2.1, 10.2.2.2") == "192.0.2.1"
-    assert trusting.visitor_address("::ffff:10.1.1.1", "192.0.2.1") == "192.0.2.1"
-    assert trusting.visitor_address("10.1.1.1", "10.2.2.2") == "10.2.2.2"
-    assert trusting.visitor_address("10.1.1.1", "") == "10.1.1.1"
+    assert address_by(trusting, "10.1.1.1", "a, 192.0.2.1, 10.2.2.2") == "192.0.2.1"
+    assert address_by(trusting, "::ffff:10.1.1.1", "192.0.2.1") == "192.0.2.1"
+    assert address_by(trusting, "10.1.1.1", "10.2.2.2") == "10.2.2.2"
+    assert address_by(trusting, "10.1.1.1", "") == "10.1.1.1"
 
 
 def test_bodies_are_bounded(site: Harness) -> None:
@@ -216,6 +247,59 @@ def test_pages_appear_by_themselves(site: Harness) -> None:
     assert about["delta"].startswith("except with a chance of 1e-06 a day")
     loss = site.request("GET", f"/v1/streams/{pages}/privacy?age=1d").json()["losses"][0]
     assert about["delta"] in loss["meaning"]
+
+
+def test_one_address_makes_no_page_appear(site: Harness, tmp_path: Path) -> None:
+    """However many browsers it names: four of them count under a page that nobody declared, through
+    the tag and through an access log. Of other pages, visitors count as before."""
+    agents = [f"Firefox/{number}" for number in range(60)]
+    sent = [("/line", "192.0.2.1", agent) for agent in agents]
+    sent += [("/line", f"2001:db8::{at}", agents[at]) for at in range(7)]
+    sent += [("/line", "192.0.2.2", AGENT), ("/new", "192.0.2.1", AGENT)]
+    sent += [("/new", f"192.0.2.{at}", AGENT) for at in (3, 4)]
+    sent += [("/about", "192.0.2.1", agent) for agent in agents[:9]]
+    for path, address, agent in sent:
+        visit(site, path, address=address, agent=agent)
+    groups = {visitor_of("192.0.2.1", agent) for agent in agents[:9]}
+    assert counts(site)["/about"] == len(groups) > PER_ADDRESS, "a declared page counts all of them"
+    site.close_tick(24, name=stream_name(SITE, "visits"))
+    pages = stream_name(SITE, "pages")
+    site.wait_closed(pages)
+    shown = site.request("GET", f"/v1/streams/{pages}/top").json()["keys"]
+    appeared = {row["key"]: row["value"] for row in shown if row["days"] is not None}
+    assert appeared == {"/line": PER_ADDRESS + PER_ADDRESS + 1, "/new": 3}
+    about = site.request("GET", f"/v1/streams/{pages}").json()
+    assert about["hidden"]["per_address"] == PER_ADDRESS
+    assert about["interval"].endswith("at most 4 persons of one address count")
+
+    lines = [
+        f'{address} - - [01/Mar/2026:10:00:00 +0000] "GET {path} HTTP/1.1" 200 7 "-" "{agent}"\n'
+        for path, address, agent in sent
+    ]
+    options = SourceOptions(
+        tick="1h", format="log", time="time", key="page", keys=("/", "/about"), discover=True,
+        person="visitor", keys_per_person=3, person_per="1d",
+    )  # fmt: skip
+    log = io.BytesIO("".join(lines).encode())
+    mechanism = Blocks(Level(1, EXACT), Level(24, EXACT))
+    discovery = Discovery("1d", ((0, EXACT),), 1e-6, 3)
+    days = {"start": "2026-03-01", "until": "2026-03-02"}
+    under_way = run(log, options, mechanism=mechanism, discovery=discovery, **days)  # type: ignore[arg-type]
+    list(under_way)
+    table = under_way.published.discovered()
+    assert dict(zip(table["key"], table["value"].tolist(), strict=True)) == appeared
+
+
+def test_what_one_address_can_do() -> None:
+    """The figures of docs/website.md: a page of its choice, some page of as many as count, and how
+    many addresses it takes."""
+    described = [each for each, _ in Websites(domains=(SITE,)).streams(SITE)]
+    (hidden,) = [each.hidden for each in described if each.hidden]
+    chance = hidden.discovery.chance(PER_ADDRESS, 1)
+    assert chance < 1 / 400_000
+    assert AGENTS * hidden.discovery.keys / PER_ADDRESS * chance < 1 / 2000
+    assert [-(-hidden.discovery.least(0.5, stage) // PER_ADDRESS) for stage in (0, 1)] == [9, 5]
+    assert hidden.discovery.chance(60, 0) > 0.99, "without a bound, sixty browsers would do"
 
 
 def test_browsers_may_send_and_load(site: Harness) -> None:
@@ -266,11 +350,52 @@ def test_websites_are_checked(wrong: str) -> None:
         networks(["example"])
 
 
+def test_what_a_website_began_with_is_not_changed_in_silence(site: Harness, tmp_path: Path) -> None:
+    """Its zone and its sample are fixed; pages may be added."""
+    site.__exit__()
+    state = ["--state", str(tmp_path / "state"), "--fence", str(tmp_path / "fence")]
+    words = ["--port", "0", "--website", f"new.example,{SITE}", *state]
+    serve = [sys.executable, "-m", "fadecount", "serve", *words]
+    for option, value, known in (("zone", "Europe/Vienna", "UTC"), ("page-sample", "0.5", "1.0")):
+        command = [*serve, f"--{option}", value]
+        ended = subprocess.run(command, capture_output=True, text=True, check=False, timeout=120)
+        assert ended.returncode == 1
+        said = ended.stderr.splitlines()[-1]
+        assert f"--{option} must be {known}, with which stream {SITE}_" in said
+    assert site._settings.websites is not None
+    more = replace(site._settings.websites, pages=("/more", "/about"), zone="UTC", sample=1.0)
+    site._settings = replace(site._settings, websites=more)
+    with site:
+        pages = stream_name(SITE, "pages")
+        known = site.request("GET", f"/v1/streams/{pages}").json()["keys"]
+        assert known == ["/", "/about", "/café", "/more"]
+        streams = site.request("GET", "/v1/streams").json()["streams"]
+        assert not any("new.example" in each["name"] for each in streams)
+
+
+def test_a_damaged_website_stops_no_other(
+    site: Harness, tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    site.__exit__()
+    pages = stream_name(SITE, "pages")
+    with closing(sqlite3.connect(tmp_path / "state" / "streams.db")) as database:
+        database.execute("UPDATE streams SET voids = '7' WHERE name = ?", (pages,))
+        database.commit()
+    assert site._settings.websites is not None
+    more = replace(site._settings.websites, pages=("/more",), zone="UTC")
+    site._settings = replace(site._settings, websites=more)
+    with site:
+        assert f"stream {pages} is refused: " in caplog.text
+        visit(site, body={"n": "pageview", "u": "http://localhost/more", "d": "localhost"})
+        assert counts(site, "localhost") == {"visits": 1, "visitors": 1, "/more": 1}
+
+
 def test_pages_without_a_website_are_refused(
     tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    assert main(["serve", "--pages", "/a", "--state", str(tmp_path / "state")]) == 1
-    assert "--website must be given with --pages" in capsys.readouterr().err
+    for option, value in (("pages", "/a"), ("zone", "UTC"), ("page-sample", "0.5")):
+        assert main(["serve", f"--{option}", value, "--state", str(tmp_path / "state")]) == 1
+        assert f"--website must be given with --{option}" in capsys.readouterr().err
     assert not (tmp_path / "state").exists()
 
 

@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 
-from fadecount.errors import StoreError
+from fadecount.errors import DatabaseError
 from fadecount.service import writer as writer_module
 from fadecount.service.http import Problem
 from fadecount.service.parsing import Event, SentEvents
@@ -100,7 +100,7 @@ def test_what_waits_is_bounded_in_bytes() -> None:
         hold.set()
         assert await asyncio.gather(held, *waiting) == [True] * 4
         assert await asked == "administrators get through"
-        assert await writer.accept("s", batch(1000), None) and writer._bytes == 0
+        assert await writer.accept("s", batch(1000), None) and not writer._bytes.total()
         writer.stop()
 
     asyncio.run(run())
@@ -136,7 +136,7 @@ def test_an_error_that_is_no_store_error_ends_the_service_with_a_sign(
         return opened[0]
 
     def lose(_: object) -> None:
-        raise StoreError("lost")
+        raise DatabaseError("lost")
 
     async def run() -> bool:
         writer = made(open_leader, reconnects=True)

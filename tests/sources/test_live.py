@@ -7,6 +7,7 @@ import io
 import os
 import threading
 from collections.abc import Iterable, Iterator
+from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
@@ -217,6 +218,128 @@ def test_a_growing_file_goes_on_at_its_position_and_waits_for_unfinished_lines(
     assert position == path.stat().st_size
     with pytest.raises(InputError, match="is shorter than what was read of it"):
         GrowingFile(path, chosen, position + 1)
+
+
+def row(second: int) -> str:
+    return f"{NOON + second}\n"
+
+
+class Followed:
+    """A CSV file that is followed in a thread, which stops where it would wait for more."""
+
+    def __init__(self, path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+        self.path, self.chosen = path, options(time="t", format="csv")
+        self.waits, self.look = threading.Event(), threading.Semaphore(0)
+        monkeypatch.setattr("fadecount.sources.live.time.sleep", self._wait)
+        self.start()
+
+    def start(self, *place: int) -> None:
+        self.found: list[str] = []
+        self.lines = GrowingFile(self.path, self.chosen, *place)
+        self.thread = threading.Thread(target=self._listen, args=(self.lines,))
+        self.waits.clear()
+        self.thread.start()
+        assert self.waits.wait(60)
+
+    def _listen(self, lines: GrowingFile) -> None:
+        with suppress(ValueError):  # it is closed
+            while True:
+                line = lines.readline().decode()
+                self.found.append(line)
+                self.position = lines.position
+
+    def _wait(self, _seconds: float) -> None:
+        self.waits.set()
+        self.look.acquire()
+
+    def read(self) -> list[str]:
+        """The lines that there are by now."""
+        self.waits.clear()
+        self.look.release()
+        assert self.waits.wait(60)
+        found, self.found = self.found, []
+        return found
+
+    def stop(self) -> None:
+        self.lines.close()
+        self.look.release()
+        self.thread.join()
+
+    def restart(self) -> list[str]:
+        """As another process, which knows where the last line ended."""
+        self.stop()
+        self.start(*self.lines.place(self.position))
+        header, *found = self.read()
+        assert header == "t\n"
+        return found
+
+
+@pytest.fixture
+def followed(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Followed]:
+    path = tmp_path / "a.csv"
+    path.write_text("t\n" + "".join(map(row, range(100))))
+    made = Followed(path, monkeypatch)
+    assert made.read() == ["t\n", *map(row, range(100))]
+    yield made
+    made.stop()
+
+
+@pytest.mark.parametrize("restarts", [False, True])
+def test_a_rotated_file_is_read_to_its_end_and_then_the_next(
+    followed: Followed, restarts: bool
+) -> None:
+    """The writer goes on for a while in the file that it has open, as writers do."""
+    for number in range(1, 4):
+        begin, old = 100 * number, followed.path.with_name(f"a.csv.{number}")
+        followed.path.rename(old)
+        assert followed.read() == [], "nothing has its place yet"
+        with old.open("a") as file:
+            file.write(row(begin) + row(begin + 1).rstrip("\n"))
+        followed.path.write_text("t\n")
+        read = followed.restart if restarts else followed.read
+        assert read() == [row(begin)], "of the next one there is only the header"
+        with followed.path.open("a") as file:
+            file.write("".join(map(row, range(begin + 2, begin + 100))))
+        last, *rows = read()
+        assert last == row(begin + 1).rstrip("\n"), "a last line that never got its end"
+        assert rows == [row(second) for second in range(begin + 2, begin + 100)]
+        if restarts:
+            assert read() == []
+
+
+def test_a_file_that_was_cut_short_is_read_from_its_beginning(followed: Followed) -> None:
+    for number in range(1, 4):
+        os.truncate(followed.path, 0)
+        assert followed.read() == []
+        with followed.path.open("a") as file:
+            file.write("t\n" * (number == 2) + "".join(map(row, range(number, number + 50))))
+        assert followed.read() == [row(second) for second in range(number, number + 50)]
+    with pytest.raises(InputError, match="is shorter than what was read of it"):
+        os.truncate(followed.path, 0)
+        followed.restart()
+
+
+@pytest.mark.parametrize("way", ["copied over it", "put in its place"])
+def test_a_copy_is_read_from_the_same_place_on(followed: Followed, way: str) -> None:
+    """Its rows would count twice, and lose twice."""
+    text = followed.path.read_text()
+    for number in range(1, 4):
+        into = followed.path if way == "copied over it" else followed.path.with_name("new")
+        into.write_text(text[: len(text) // 2])
+        into.replace(followed.path)
+        assert followed.read() == []
+        text += row(100 * number)
+        into.write_text(text)
+        into.replace(followed.path)
+        assert followed.read() == [row(100 * number)]
+
+
+def test_another_file_whose_first_one_has_gone_is_refused(followed: Followed) -> None:
+    followed.path.unlink()
+    followed.path.with_name("a.csv.gz").write_text("compressed")
+    followed.path.write_text("t\n" + "".join(map(row, range(500))))
+    with pytest.raises(InputError, match="is another file than the one that was read"):
+        followed.restart()
 
 
 def test_closing_a_growing_file_ends_its_thread(tmp_path: Path) -> None:

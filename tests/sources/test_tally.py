@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from itertools import product
 from pathlib import Path
 from typing import Any
 
@@ -10,7 +11,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from fadecount.mechanisms.unit import Noted, person_digest
+from fadecount.mechanisms.unit import Noted, address_digest, person_digest
 from fadecount.sources import Earlier, Reason, SourceOptions, SourceReport, files, read, tally
 from tests.sources.test_files import rows_of, written
 
@@ -31,13 +32,20 @@ UNITS: list[dict[str, Any]] = [
     {"key": "key", "keys": ("1", "2"), "other": "2", "discover": True, "keys_per_person": 3},
     {"per_person": 2, "key": "key", "keys": ("1",), "discover": True, "keys_per_person": 2},
 ]
+PER_ADDRESS = 3
+"""Persons of an address who count under a hidden key, where that is bounded."""
+
+
+def name_of(number: int) -> str:
+    """One of six persons at each address."""
+    return f"house{number % 7} number {number}"
 
 
 def file_of(folder: Path, seed: int, rows: int = 1500) -> Path:
     """Rows of 40 persons on three days, some of them bad."""
     drawn = np.random.default_rng(seed).integers(0, [3 * 86_400, 5, 9, 40, 50], (rows, 5))
     lines = [
-        f"{moment},{key},{n},{f'person number {who}' if bad else ''}"
+        f"{moment},{key},{n},{name_of(who) if bad else ''}"
         for moment, key, n, who, bad in drawn.tolist()
     ]
     return written(folder, "\n".join(["time,key,n,who", *lines]))
@@ -46,17 +54,23 @@ def file_of(folder: Path, seed: int, rows: int = 1500) -> Path:
 BEFORE: dict[Noted, int] = {}
 """What an earlier run counted on the first day: of every third person something."""
 for number in range(0, 40, 3):
-    BEFORE[person_digest(f"person number {number}", KEY)] = number % 3
-    BEFORE[person_digest(f"person number {number}", KEY), 1] = number % 3
+    BEFORE[person_digest(name_of(number), KEY)] = number % 3
+    BEFORE[person_digest(name_of(number), KEY), 1] = number % 3
+AT_ADDRESSES = {(address_digest(name_of(at), KEY), f"{at % 5}"): at for at in range(7)}
+"""How many persons of an address brought a hidden key in that run."""
 
 
 def counted_before(persons: Any, keys: Any) -> np.ndarray[Any, np.dtype[np.int64]]:
     names = persons if keys is None else zip(persons, keys, strict=True)
-    return np.array([min(1, BEFORE.get(each, 0)) for each in names], dtype=np.int64)
+    found = (AT_ADDRESSES.get(each, min(1, BEFORE.get(each, 0))) for each in names)
+    return np.fromiter(found, dtype=np.int64)
 
 
-def one_by_one(path: Path, chosen: SourceOptions, *, before: bool) -> tuple[Any, ...]:
+def one_by_one(
+    path: Path, chosen: SourceOptions, *, before: bool, per_address: int | None = None
+) -> tuple[Any, ...]:
     """What a run learns from a file, as :meth:`Unit.takes` decides row by row."""
+    houses: dict[int, dict[Any, int]] = {day: {} for day in DAYS}
     unit = chosen.unit
     counted: dict[int, dict[Any, int]] = {day: {} for day in DAYS}
     if before:
@@ -85,7 +99,11 @@ def one_by_one(path: Path, chosen: SourceOptions, *, before: bool) -> tuple[Any,
             report.rows_dropped += 1
         else:
             if isinstance(place, str):
-                hidden[day][place] = hidden[day].get(place, 0) + 1
+                house = address_digest(who, KEY), place
+                earlier = AT_ADDRESSES.get(house, 0) if before and not day else 0
+                houses[day][house] = 1 + houses[day].get(house, 0)
+                counts = per_address is None or earlier + houses[day][house] <= per_address
+                hidden[day][place] = hidden[day].get(place, 0) + counts
                 if chosen.other is None:
                     continue
                 place = chosen.keys.index(chosen.other)
@@ -101,6 +119,8 @@ def one_by_one(path: Path, chosen: SourceOptions, *, before: bool) -> tuple[Any,
         }
         for day in DAYS
     }
+    for day in DAYS if per_address else ():
+        noted[day] |= houses[day]
     rows = [(tick, place, count) for (tick, place), count in sorted(sums.items())]
     return rows, report, noted if chosen.person_per == "1d" else None, hidden
 
@@ -118,10 +138,10 @@ def test_pieces_of_an_input_are_capped_as_row_by_row(
     path = file_of(tmp_path, number)
     unit = {"tick": "1h", "time": "time", "time_unit": "s", "person": "who", "person_per": "1d"}
     chosen = SourceOptions(**{**unit, "first_tick": 0, **UNITS[number]})
-    for before in (False, True) if chosen.person_per == "1d" else (False,):
-        history = read(
-            path, chosen, earlier=Earlier(key=KEY, counted=counted_before if before else None)
-        )
+    bounded = (None, PER_ADDRESS) if chosen.discover else (None,)
+    for before, most in product((False, True) if chosen.person_per == "1d" else (False,), bounded):
+        earlier = Earlier(key=KEY, counted=counted_before if before else None)
+        history = read(path, chosen, earlier=earlier, per_address=most)
         noted = {day: history.persons(24 * day) for day in DAYS}
         found = (
             rows_of(history),
@@ -129,7 +149,7 @@ def test_pieces_of_an_input_are_capped_as_row_by_row(
             noted if chosen.person_per == "1d" else None,
             {day: dict(history.hidden(24 * day)) for day in DAYS},
         )
-        assert found == one_by_one(path, chosen, before=before)
+        assert found == one_by_one(path, chosen, before=before, per_address=most)
 
 
 @pytest.mark.parametrize("number", [1, 5, 8])

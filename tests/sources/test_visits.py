@@ -13,7 +13,7 @@ import pytest
 
 from fadecount.errors import InputError
 from fadecount.sources import Reason, SourceOptions, read
-from fadecount.sources.visits import AGENTS, log_row, page_of, visitor_of
+from fadecount.sources.visits import AGENTS, address_of, log_row, page_of, visitor_of
 from tests.sources.test_files import rows_of
 
 FIREFOX = "Mozilla/5.0 (X11; Linux x86_64; rv:130.0) Gecko/20100101 Firefox/130.0"
@@ -26,6 +26,9 @@ FIREFOX = "Mozilla/5.0 (X11; Linux x86_64; rv:130.0) Gecko/20100101 Firefox/130.
         ("https://example.org/", "/"),
         ("/about/", "/about"),
         ("//cdn//a", "/cdn/a"),
+        ("HTTP://example.org/a", "/a"),
+        ("ftp://example.org/a", "/ftp:/example.org/a"),
+        ("/to/https://example.org/a", "/to/https:/example.org/a"),
         ("https://example.org/a%20b?q=secret#part", "/a b"),
         ("/%E4%B8%AD", "/中"),
         ("/caf%C3%A9", "/café"),
@@ -40,6 +43,51 @@ def test_pages(address: str, page: str | None) -> None:
     assert page_of(address) == page
     if page is not None and "%" not in page:
         assert page_of(page) == page, "the rule changes nothing that it made"
+
+
+def test_long_addresses_are_read_in_one_pass() -> None:
+    """In the square of their length these would take days."""
+    long = "//example.org/" + "a" * (1 << 22)
+    assert page_of(long) is None
+    assert log_row(entry(f"GET {long} HTTP/1.1"), ("page",)) == [""]
+    assert address_of("[" + long) is None
+    assert address_of("1" * (1 << 22)) is None
+
+
+@pytest.mark.parametrize(
+    ("text", "address"),
+    [
+        ("203.0.113.9", "203.0.113.9"),
+        ("203.0.113.9:51234", "203.0.113.9"),
+        ("::ffff:203.0.113.9", "203.0.113.9"),
+        ("2001:db8::1", "2001:db8::1"),
+        ("[2001:db8::1]", "2001:db8::1"),
+        ("[2001:db8::1]:51234", "2001:db8::1"),
+        ("[::ffff:203.0.113.9]:1", "203.0.113.9"),
+    ],
+)
+def test_addresses_have_no_port(text: str, address: str) -> None:
+    assert str(address_of(text)) == address
+    assert visitor_of(text, FIREFOX) == visitor_of(address, FIREFOX)
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "",
+        "unknown",
+        "_hidden",
+        "[]",
+        "[]:1",
+        "203.0.113.9:",
+        "203.0.113.9:a",
+        "1:2",
+        "[::1",
+        "::1]",
+    ],
+)
+def test_what_is_no_address(text: str) -> None:
+    assert address_of(text) is None
 
 
 def test_visitors_are_addresses_and_agents() -> None:

@@ -15,11 +15,11 @@ import pandas as pd
 
 import fadecount as fc
 from fadecount.counters.figures import FigureMaker
+from fadecount.noise import KeyedNoise
 from fadecount.sources import SourceOptions
 from fadecount.streams.calendar import BlockCalendar
 from fadecount.streams.description import Description
 from fadecount.streams.ticks import Ticks
-from tests.noise.named import KeyedSource
 
 SECRET = "".join(f"{number:02x}" for number in range(32))
 START = 1_767_225_600  # 2026-01-01
@@ -36,11 +36,12 @@ def stream(session: Any, state: Path, mechanism: Any, **changes: Any) -> Any:
     options or to the stream."""
     from fadecount.spark import Stream
 
-    secret = str(session.fadecount_test_root / "secret")
+    secret, fence = str(session.fadecount_test_root / "secret"), str(state.parent / "fence")
     own: dict[str, Any] = {"start": "2026-01-01", "secret_file": secret, "state": str(state)}
+    own["fence"] = fence
     own |= {
         name: changes.pop(name)
-        for name in ("start", "secret_file", "name", "discovery")
+        for name in ("start", "secret_file", "name", "discovery", "fence")
         if name in changes
     }
     options: dict[str, Any] = {"tick": "1h", "time": "at", "key": "page"} | changes
@@ -76,7 +77,7 @@ def expected_frame(
     levels = Description(name="s", mechanism=mechanism, ticks=ticks).levels
     first = ticks.at(identity["start"])
     calendar = BlockCalendar.new(mechanism, ticks, first).reaching(steps)
-    noise = KeyedSource(
+    noise = KeyedNoise(
         SECRET.encode(),
         epoch=commit["epoch"],
         stream=identity["name"],
@@ -90,9 +91,9 @@ def expected_frame(
             dense[position, columns[key]] += count
     frames = [pd.DataFrame(columns=COLUMNS)]
     for made in FigureMaker(mechanism, calendar, len(keys), noise).close(dense):
-        around = mechanism.figure_interval(made.level, made.stage) if made.stage >= 0 else np.nan
+        around = mechanism.figure_interval(made.level, made.stage)
         stages = len(mechanism.levels[made.level].stages)
-        names = [*["provisional", *["revised"] * stages][: stages - 1], "final", "announced"]
+        names = [*["provisional", *["revised"] * stages][: stages - 1], "final"]
         out = made.public <= steps
         if out.any():
             begins, ends, publics = (

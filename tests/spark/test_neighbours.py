@@ -20,7 +20,7 @@ HOUR, DAY, YEAR = 3600, 86400, 365 * 86400
 KEYS = ["a", "b", "c"]
 EXACT = fc.Blocks(
     fc.Level(1, 1000.0),
-    fc.Level(24, 1000.0, tied=True, later=((30, 1001.0),)),
+    fc.Level(24, 1000.0, later=((30, 1001.0),)),
     fc.Level(720, 1000.0, lag=48),
 )
 
@@ -88,7 +88,7 @@ def test_one_persons_day_moves_nothing_else_in_a_table(spark: Any, tmp_path: Pat
     assert {start for _, start, *_ in days} == {START + DAY}
 
 
-SMALL = fc.Blocks(fc.Level(1, 1000.0), fc.Level(6, 1000.0, tied=True), fc.Level(12, 1000.0, lag=1))
+SMALL = fc.Blocks(fc.Level(1, 1000.0), fc.Level(6, 1000.0), fc.Level(12, 1000.0, lag=1))
 
 
 def test_one_event_moves_nothing_else_in_a_stream(

@@ -34,6 +34,7 @@ def test_the_page_about_spark(spark: Any, tables: None, tmp_path: Path) -> None:
         '"doors.csv"': repr(str(ROOT / "examples/library/doors.csv")),
         "/run/secrets/fadecount": str(spark.fadecount_test_root / "secret"),
         "s3://bucket": str(tmp_path),
+        "/var/lib/fadecount-fence": str(tmp_path / "fence"),
         "10 seconds": "0 seconds",
     }
 

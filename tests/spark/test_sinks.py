@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import shutil
 import tempfile
 from pathlib import Path
 from typing import Any
@@ -9,13 +10,14 @@ from typing import Any
 import pytest
 
 import fadecount as fc
+from fadecount.errors import CheckpointError
 from tests.spark.oracle import START, expected, reason, rows_of, stream, tally
 from tests.spark.postgres import postgres
 from tests.spark.session import events_frame, files_with
 
 from fadecount.spark import figures, postgresql  # isort: skip
 
-DAYS = fc.Blocks(fc.Level(1, 0.5), fc.Level(24, 0.8, tied=True, later=((26, 2.0),)))
+DAYS = fc.Blocks(fc.Level(1, 0.5), fc.Level(24, 0.8, later=((26, 2.0),)))
 
 
 def test_figures_go_to_postgresql_once(spark: Any, tmp_path: Path) -> None:
@@ -52,6 +54,16 @@ def test_figures_go_to_postgresql_once(spark: Any, tmp_path: Path) -> None:
         assert reason(caught.value).startswith(message)
         with psycopg.connect(database) as connection:
             assert connection.execute("select count(*) from figures").fetchone() == (len(rows),)
+        address = f"postgresql://tester:hunter2@/postgres?host={place}/server"
+        fenced = [
+            stream(spark, tmp_path / name, DAYS, keys=keys, fence=address)
+            for name in ("one", "two")
+        ]
+        figures(table, fenced[0], until="2026-01-02")
+        shutil.copytree(tmp_path / "one", tmp_path / "two")
+        figures(table, fenced[0], until="2026-01-03")
+        with pytest.raises(CheckpointError, match=r"^state must have the last commit, 0000000001-"):
+            figures(table, fenced[1], until="2026-01-03").count()
     log = spark.fadecount_test_root / "log"
     assert files_with([str(tmp_path / "state").encode()], log), "the log can be searched"
     assert not files_with([b"hunter2"], log), "it stays on the driver"

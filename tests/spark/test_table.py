@@ -3,7 +3,6 @@ for."""
 
 from __future__ import annotations
 
-import os
 import random
 import shutil
 from base64 import b64encode
@@ -25,6 +24,7 @@ from fadecount.noise import KeyedNoise
 from fadecount.streams import Description, Ticks
 from fadecount.streams.discovery import HiddenKeys
 from fadecount.streams.embargo import drawn
+from fadecount.streams.fence import FileFence, Mark
 from tests.spark import oracle
 from tests.spark.oracle import (
     SECRET,
@@ -46,7 +46,7 @@ HOUR, DAY = 3600, 86400
 KEYS = [f"page {number}" for number in range(40)]
 MECHANISM = fc.Blocks(
     fc.Level(1, 0.5),
-    fc.Level(24, 0.8, tied=True, later=((30, 1.5), (48, 2.0))),
+    fc.Level(24, 0.8, later=((30, 1.5), (48, 2.0))),
     fc.Level(720, 1.0, lag=50),
 )
 EXACT = fc.Blocks(fc.Level(1, 1000.0), fc.Level(24, 1000.0))
@@ -76,7 +76,6 @@ def test_a_table_that_grows_equals_the_local_library_and_is_frozen(
     early = rows_of(first)
     assert early == expected(tmp_path / "state", KEYS, tally(events, HOUR), 84)
     assert {status for _, status, *_ in early.values()} == {
-        "announced",
         "provisional",
         "revised",
         "final",
@@ -361,9 +360,7 @@ def test_a_wrong_call_is_refused_in_one_line_before_anything_is_counted(
             figures(table, stream(spark, tmp_path / "x", **{column: "pages"}), until="2026-01-02")
 
 
-def test_another_stream_or_a_copy_is_refused_and_the_right_one_goes_on(
-    spark: Any, tmp_path: Path
-) -> None:
+def test_another_stream_is_refused_and_the_right_one_goes_on(spark: Any, tmp_path: Path) -> None:
     events = some_events(50, 2 * DAY)
     table, state = frame(spark, events), tmp_path / "state"
     figures(table, stream(spark, state), until="2026-01-02")
@@ -383,25 +380,89 @@ def test_another_stream_or_a_copy_is_refused_and_the_right_one_goes_on(
             CheckpointError, match=rf"^({name}|mechanism) must be that of the state"
         ):
             figures(table, stream(spark, state, **change), until="2026-01-03")
-    shutil.copytree(state, tmp_path / "copy")
-    with pytest.raises(CheckpointError, match=r"^state must be the first one, file:.*state/mark"):
-        figures(table, stream(spark, tmp_path / "copy"), until="2026-01-03")
-    shutil.move(state, tmp_path / "away")
-    shutil.copytree(tmp_path / "away", state)
-    with pytest.raises(CheckpointError, match=r"got a copy or a restored backup"):
-        figures(table, stream(spark, state), until="2026-01-03")
-    shutil.rmtree(state)
-    shutil.move(tmp_path / "away", state)
     (tmp_path / "own").write_text(SECRET)
     about = {"start": "2026-01-01T00:30", "secret_file": str(tmp_path / "own")}
     same = stream(spark, state, **about)  # a start is that of its tick
     found = figures(table, same, until="2026-01-03")
     (tmp_path / "own").unlink()  # no task needs the secret
     assert rows_of(found) == expected(state, KEYS, tally(events, HOUR), 48)
-    (mark,) = state.glob("mark-*")
-    os.utime(mark, ns=(mark.stat().st_atime_ns, mark.stat().st_mtime_ns))
-    with pytest.raises(CheckpointError, match=r"got a copy or a restored backup"):
-        figures(table, stream(spark, state), until="2026-01-03")  # its inode was used again
+
+
+@pytest.mark.parametrize("system", ["file:", "viewfs://elsewhere"])
+def test_of_all_copies_of_a_state_only_the_one_with_the_last_commit_goes_on(
+    spark: Any, tmp_path: Path, system: str
+) -> None:
+    """Also on a file system that lets a copy keep its times, and whatever is removed or moved."""
+    spark.conf.set(f"fs.viewfs.mounttable.elsewhere.link.{tmp_path}", tmp_path.as_uri())
+    events = some_events(50, 3 * DAY)
+    table, fence = frame(spark, events), str(tmp_path / "fence")
+
+    def count(place: Path, until: str, marks: str = fence) -> Any:
+        doors = replace(stream(spark, place, fence=marks), state=f"{system}{place}")
+        return rows_of(figures(table, doors, until=until))
+
+    state, copy, older = (tmp_path / name for name in ("state", "copy", "older"))
+    first = count(state, "2026-01-02")
+    for place in (copy, older):
+        shutil.copytree(state, place)
+    assert count(copy, "2026-01-02") == first, "a copy has the same figures"
+    found = count(copy, "2026-01-03")
+    assert found == expected(copy, KEYS, tally(events, HOUR), 48)
+    for until in ("2026-01-02", "2026-01-04"):
+        with pytest.raises(CheckpointError, match=r"^state must have the last commit, 0000000001-"):
+            count(state, until)
+    with pytest.raises(
+        CheckpointError, match=r"^state must have the last commit, None by the fence"
+    ):
+        count(copy, "2026-01-04", str(tmp_path / "another fence"))
+    shutil.rmtree(state)
+    shutil.copytree(older, state)  # with its times
+    with pytest.raises(CheckpointError, match="a copy or a restored backup would put the same"):
+        count(state, "2026-01-04")
+    shutil.move(copy, tmp_path / "moved")
+    assert count(tmp_path / "moved", "2026-01-03") == found
+
+
+def test_a_commit_that_the_fence_does_not_know_yet_is_public_once_it_does(
+    spark: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Killed between the two. A copy that went on meanwhile is the only one that does."""
+    events = some_events(50, 3 * DAY)
+    table, (state, copy) = frame(spark, events), (tmp_path / name for name in ("state", "copy"))
+
+    move = FileFence.move
+
+    def killed(fence: FileFence, uid: str, expected: str | None, mark: Mark) -> None:
+        if mark.steps:
+            raise RuntimeError("killed")
+        move(fence, uid, expected, mark)
+
+    for until in ("2026-01-02", "2026-01-03"):
+        with monkeypatch.context() as patch:
+            patch.setattr(FileFence, "move", killed)
+            with pytest.raises(RuntimeError, match="killed"):
+                figures(table, stream(spark, state), until=until)
+        if until == "2026-01-02":
+            found = rows_of(figures(table, stream(spark, state), until=until))
+            assert found == expected(state, KEYS, tally(events, HOUR), 24)
+            shutil.copytree(state, copy)
+    figures(table, stream(spark, copy), until="2026-01-04")
+    with pytest.raises(CheckpointError, match=r"^state must have the last commit, 0000000001-"):
+        figures(table, stream(spark, state), until="2026-01-03")
+
+
+def test_a_state_is_its_owners_and_its_fence_is_outside(spark: Any, tmp_path: Path) -> None:
+    state = tmp_path / "state"
+    state.mkdir(mode=0o755)
+    inside = stream(spark, state, fence=str(state / "fence"))
+    assert "fence" not in repr(inside), "it may hold a password"
+    with pytest.raises(ParameterError, match=r"^fence must be outside the state, got "):
+        figures(frame(spark, []), inside, until="2026-01-02")
+    for place in (state, tmp_path / "new"):
+        figures(frame(spark, some_events(50, DAY)), stream(spark, place), until="2026-01-02")
+        assert place.stat().st_mode & 0o777 == 0o700
+        modes = {(path.is_dir(), path.stat().st_mode & 0o777) for path in place.rglob("*")}
+        assert modes == {(True, 0o700), (False, 0o600)}
 
 
 def test_one_of_two_jobs_at_a_time_is_refused(spark: Any, tmp_path: Path) -> None:

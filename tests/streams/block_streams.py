@@ -10,12 +10,10 @@ import numpy as np
 from numpy.typing import NDArray
 
 import fadecount as fc
-from fadecount.mechanisms import ANNOUNCED
 from fadecount.streams import Description, Store, Stream, Ticks
 from fadecount.streams.calendar import BlockCalendar
 from fadecount.streams.database import Database
 from fadecount.streams.figures import Closed, FigureRows, read_figures
-from fadecount.streams.status import Status
 from tests.counters.block_reference import NamedNoise
 from tests.counters.test_figures import Figures, Name, defined
 
@@ -23,11 +21,11 @@ ZONE = "Europe/Vienna"
 HOURS = Ticks(tick_seconds=3600, zone=ZONE)
 DESIGN = fc.Blocks(
     fc.Level(1, 0.5),
-    fc.Level(6, 0.5, tied=True),
+    fc.Level(6, 0.5),
     fc.Level(24, 0.5, lag=3, later=((30, 1.0),)),
     fc.Level(720, 0.5, lag=30, later=((50, 1.0),)),
 )
-"""Hours, parts of a day that are tied to them, days with a later stage, months."""
+"""Hours, parts of a day, days and months with a later stage."""
 
 
 def tick_at(text: str, ticks: Ticks = HOURS) -> int:
@@ -64,12 +62,11 @@ def expected(
     noise: NamedNoise,
     *,
     declared: tuple[int, ...] = (),
-    void: frozenset[tuple[int, int]] = frozenset(),
     mechanism: fc.Blocks = DESIGN,
 ) -> Figures:
     """All figures by the definition, whether they are public or not."""
     calendar = calendar_for(len(counts), mechanism=mechanism)
-    return defined(mechanism, calendar, counts, noise, declared=declared, void=void, beyond=1500)
+    return defined(mechanism, calendar, counts, noise, declared=declared, beyond=1500)
 
 
 def by_name(rows: Iterable[FigureRows], calendar: BlockCalendar) -> dict[Name, list[int]]:
@@ -119,34 +116,3 @@ def published(closed: Iterable[Closed]) -> dict[Name, list[int]]:
 def public_names(steps: int) -> set[Name]:
     """The names of all figures that are public after so many steps."""
     return set(public(expected(np.zeros((steps, 1), dtype=np.int64), NamedNoise()), steps))
-
-
-def ties_of_stream(database: Database, status: Status, levels: Iterable[int]) -> int:
-    """How many blocks of these tied levels are out; each must be what it announced plus its
-    children."""
-    dates, checked = status.calendar, 0
-    assert dates is not None
-    values: dict[tuple[int, int], dict[int, NDArray[np.int64]]] = {}
-    for level in levels:
-        for place in ((level, 0), (level, ANNOUNCED), (level - 1, 0)):
-            values[place] = {
-                end: row
-                for rows in read_figures(database, status.id, *place, dates.first_tick, 1 << 40)
-                for end, row in zip(
-                    dates.edges(
-                        place[0],
-                        rows.first_tick - dates.first_tick,
-                        rows.end_tick - dates.first_tick,
-                    ).tolist(),
-                    rows.values,
-                    strict=True,
-                )
-            }
-        for end, row in values[level, 0].items():
-            start = dates.frontier(level, end - 1)
-            total = values[level, ANNOUNCED][end].copy()
-            for child in dates.edges(level - 1, start, end).tolist():
-                total += values[level - 1, 0][child][: len(total)]
-            assert total.tolist() == row.tolist()
-            checked += 1
-    return checked

@@ -9,11 +9,10 @@ from numpy.typing import NDArray
 
 import fadecount as fc
 from fadecount.mechanisms import Unit
-from fadecount.noise import Law
+from fadecount.noise import DiscreteLaplace
 from fadecount.streams import Batch, Description, Store, Stream, Ticks
 from fadecount.streams.discovery import DISCOVERED, HiddenKeys
 from fadecount.streams.slots import Table
-from tests.noise.named import NamedAhead
 
 HOURS = Ticks(tick_seconds=3600)
 FIRST = 20_000 * 24
@@ -23,7 +22,7 @@ DISCOVERY = fc.Discovery("1d", ((0, 1.0), (30, 3.0)), 1e-9)
 DAYS = fc.Blocks(fc.Level(1, 0.25), fc.Level(24, 0.75))
 
 
-class ScriptedNoise(NamedAhead):
+class ScriptedNoise:
     """No noise but that of hidden keys, by stage and by the place of the key in its day; the last
     one for all that follow."""
 
@@ -31,7 +30,7 @@ class ScriptedNoise(NamedAhead):
         self._stages = [list(stage) for stage in stages]
 
     def many(
-        self, _law: Law, level: int, rounds: range, nodes: range, width: int
+        self, _law: DiscreteLaplace, level: int, rounds: range, nodes: range, width: int
     ) -> NDArray[np.int64]:
         values = np.zeros((len(rounds), len(nodes), width), dtype=np.int64)
         if level == DISCOVERED:
@@ -48,13 +47,14 @@ def describe(
     discovery: fc.Discovery = DISCOVERY,
     other: str | None = None,
     sample: float = 1.0,
+    per_address: int | None = None,
 ) -> Description:
     return Description(
         name="pages",
         mechanism=DAYS,
         ticks=HOURS,
         unit=Unit(of="person", per="1d", keys=keys, events=events),
-        hidden=HiddenKeys(discovery=discovery, other=other, sample=sample),
+        hidden=HiddenKeys(discovery=discovery, other=other, sample=sample, per_address=per_address),
     )
 
 

@@ -8,12 +8,11 @@ import numpy as np
 from numpy.typing import NDArray
 
 import fadecount as fc
-from fadecount.mechanisms import CARRY, Schedule
-from fadecount.noise import Law
-from tests.noise.named import NamedAhead
+from fadecount.mechanisms import CARRY, RunningTotal
+from fadecount.noise import DiscreteLaplace
 
 
-class NamedNoise(NamedAhead):
+class NamedNoise:
     """Every variable has a value that follows from its name and column; ``drawn`` lists the names
     in the order of drawing."""
 
@@ -21,7 +20,7 @@ class NamedNoise(NamedAhead):
         self.drawn: list[tuple[int, int, int]] = []
 
     def many(
-        self, law: Law, level: int, rounds: range, nodes: range, width: int
+        self, law: DiscreteLaplace, level: int, rounds: range, nodes: range, width: int
     ) -> NDArray[np.int64]:
         self.drawn += [(level, r, n) for r in rounds for n in nodes]
         values = [
@@ -38,8 +37,8 @@ def value_of(level: int, round_number: int, node: int, column: int) -> int:
 
 def names_in_use(mechanism: fc.Mechanism, step: int) -> list[tuple[int, int, int]]:
     """The variables in the output of a step, from the rules of the schedule."""
+    assert isinstance(mechanism, RunningTotal)
     schedule = mechanism.noise
-    assert isinstance(schedule, Schedule)
     if step <= mechanism.delay:
         return []
     rounds, clock = schedule.place(step - mechanism.delay)

@@ -3,17 +3,19 @@ touching the fence."""
 
 from __future__ import annotations
 
+import fcntl
 import importlib
 import signal
 import sqlite3
 import subprocess
 import sys
+from contextlib import closing
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
 
 import fadecount as fc
-from fadecount.cli import backup as backup_command
 from fadecount.cli.main import main
 from fadecount.errors import FadecountError, FenceError, ParameterError, StoreError
 from fadecount.streams import Description, FileFence, PostgresStore, Reader, Ticks
@@ -24,6 +26,7 @@ from fadecount.streams.backup import (
     protection_of,
     restore_backup,
 )
+from fadecount.streams.database import TABLES
 from tests.streams.backends import Backend, PostgresBackend, SQLiteBackend, entries_of, totals_of
 from tests.streams.test_copies import Writing, open_store, writing
 
@@ -148,14 +151,6 @@ def test_a_dump_of_postgres_is_held_to_the_fence(
         )
 
 
-def test_the_advice_for_postgresql_leaves_out_noise_that_is_drawn_ahead(
-    capsys: pytest.CaptureFixture[str],
-) -> None:
-    assert main(["backup", "file", "--database", "postgresql://localhost/none"]) == 1
-    assert "--exclude-table-data=ratchets" in capsys.readouterr().err
-    assert "--exclude-table-data=ratchets" in (backup_command.__doc__ or "")
-
-
 def test_an_older_backup_is_refused_stream_by_stream(
     tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
@@ -265,6 +260,8 @@ from fadecount.streams.audit_log import AuditLog
 from fadecount.streams.backup import make_backup, restore_backup
 from fadecount.streams.database import Checkpoints
 folder, action, doom = Path(sys.argv[1]), sys.argv[2], sys.argv[3]
+if sys.argv[4] == "named":
+    del os.O_TMPFILE
 class Killer(Checkpoints):
     def __call__(self, step):
         if step == doom:
@@ -276,18 +273,27 @@ act(paths[at], paths[at + 1], audit_log=AuditLog(folder), checkpoint=Killer())
 """
 
 
+@pytest.mark.parametrize("files", ["nameless", "named"])
 @pytest.mark.parametrize("action", ["backup", "restore"])
 @pytest.mark.parametrize(
     "doom", ["backup copied", "backup written", "before backup appears", "backup appeared"]
 )
-def test_a_kill_leaves_a_whole_file_or_none(tmp_path: Path, action: str, doom: str) -> None:
+def test_a_kill_leaves_a_whole_file_or_none(
+    tmp_path: Path, action: str, doom: str, files: str
+) -> None:
+    """Where the file system has files without names, nothing is left; else the next backup in the
+    folder removes it."""
     filled(SQLiteBackend(tmp_path))
     if action == "restore":
         back_up(tmp_path)
     ended = subprocess.run(
-        [sys.executable, "-c", DOOMED, str(tmp_path), action, doom], check=False, timeout=120
+        [sys.executable, "-c", DOOMED, str(tmp_path), action, doom, files],
+        check=False,
+        timeout=120,
     )
     assert ended.returncode == -signal.SIGKILL
+    left = list(tmp_path.rglob("*.partial*"))
+    assert len(left) == (files == "named")
     backup, store = tmp_path / "counts.db", tmp_path / "new" / "streams.db"
     appeared = doom == "backup appeared"
     assert backup.exists() == (action == "restore" or appeared)
@@ -297,5 +303,47 @@ def test_a_kill_leaves_a_whole_file_or_none(tmp_path: Path, action: str, doom: s
     assert store.exists() == (action == "restore" and appeared)
     if not store.exists():
         restore(tmp_path, "new")
+    if left:
+        make_backup(backup, left[0].with_name("x"), audit_log=AuditLog(tmp_path))
+    assert not list(tmp_path.rglob("*.partial*"))
     with open_store(tmp_path, "new") as opened:
         assert opened.open("doors").close_through(6)[0].values.tolist() == [[15, 4]]
+
+
+def test_what_another_process_writes_or_has_named_stays(tmp_path: Path) -> None:
+    filled(SQLiteBackend(tmp_path))
+    digits = "0123456789ab"
+    gone = [f".old.db.{digits}.partial{ending}" for ending in ("", "-wal", "-shm", "-journal")]
+    others = [f"old.db.{digits}.partial", ".x.partial", f".x.{digits}.partial.gz"]
+    for name in (*gone, *others):
+        (tmp_path / name).touch()
+    with (tmp_path / f".beside.db.{digits}.partial").open("w") as beside:
+        fcntl.flock(beside, fcntl.LOCK_EX)
+        back_up(tmp_path)
+    names = [path.name for path in tmp_path.glob("*.partial*")]
+    assert sorted(names) == sorted([*others, Path(beside.name).name])
+
+
+def test_a_backup_has_every_row(tmp_path: Path) -> None:
+    """Also the numbers that were given: one of a stream that is gone is never given again."""
+    backend = SQLiteBackend(tmp_path)
+    filled(backend)
+    with backend.open() as store:
+        hours = fc.Blocks(fc.Level(1, 0.5), fc.Level(60, 1.0))
+        stream = store.create(replace(describe("blocks"), mechanism=hours), start_tick=0)
+        stream.close_through(5)
+    back_up(tmp_path)
+    contents = []
+    for path in (backend.path, tmp_path / "counts.db"):
+        with closing(sqlite3.connect(path)) as connection:
+            sql = "SELECT name, sql FROM sqlite_master ORDER BY name"
+            schema = connection.execute(sql).fetchall()
+            tables = {
+                name: connection.execute(f"SELECT * FROM {name} ORDER BY 1, 2").fetchall()  # noqa: S608
+                for name, sql in schema
+                if str(sql).startswith("CREATE TABLE")
+            }
+            contents.append((schema, tables))
+    (schema, tables), (copied_schema, copied) = contents
+    assert schema == copied_schema and len(tables) == len(TABLES) + 1
+    assert tables == copied and ("streams", 4) in copied["sqlite_sequence"]

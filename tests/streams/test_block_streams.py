@@ -16,13 +16,13 @@ from numpy.typing import NDArray
 
 import fadecount as fc
 from fadecount.errors import ClockError, StoreError
-from fadecount.mechanisms import ANNOUNCED
-from fadecount.noise import Law
+from fadecount.noise import DiscreteLaplace
 from fadecount.streams import Seal, Store, Ticks
 from fadecount.streams import stream as stream_module
 from fadecount.streams.database import STREAM_TABLES
 from fadecount.streams.embargo import largest_count
 from fadecount.streams.figures import Closed
+from fadecount.streams.state import OPEN
 from fadecount.streams.stream import close_together
 from tests.counters.block_reference import NamedNoise
 from tests.counters.test_figures import Name
@@ -68,47 +68,13 @@ def test_figures_follow_the_definition_in_any_pieces_and_across_restarts(backend
         assert waiting(store._database) == {
             (level, end, stage)
             for (level, end, stage), (_, due, _) in want.items()
-            if end <= at < due and stage != ANNOUNCED
+            if end <= at < due
         }
         if chance.random() < 0.3:
             store.close()
             store = backend.open(noise=noise)  # type: ignore[arg-type]
             stream = store.open("doors")
     store.close()
-
-
-@pytest.mark.parametrize("sealed", [False, True])
-def test_a_tied_block_is_its_children_and_what_it_announced(backend: Backend, sealed: bool) -> None:
-    """With real noise, one tick at a time, with a restart after every tick: nothing is drawn
-    again."""
-    seal = Seal(b"k" * 32) if sealed else None
-    counts = some_counts(60)
-    store = backend.open(seal=seal)
-    create(store)
-    for at, row in enumerate(counts):
-        stream = store.open("doors")
-        stream.add({"a": int(row[0]), "b": int(row[1])})
-        stream.close_through(FIRST + at)
-        if at % 5 == 0:
-            store.close()
-            store = backend.open(seal=seal)
-    figures = stored(store._database)
-    store.close()
-    assert ties_hold(figures) == 10
-
-
-def ties_hold(figures: dict[Name, list[int]]) -> int:
-    """How many parts of days are out; each must be what it announced plus its hours."""
-    parts = sorted(end for level, end, stage in figures if (level, stage) == (1, 0))
-    begins = sorted(end for level, end, stage in figures if (level, stage) == (1, ANNOUNCED))
-    for end in parts:
-        before = [each for each in begins if each < end]
-        start = before[-1] if before else 0
-        total = np.array(figures[1, end, ANNOUNCED])
-        for hour in range(start + 1, end + 1):
-            total += figures[0, hour, 0][: len(total)]
-        assert total.tolist() == figures[1, end, 0]
-    return len(parts)
 
 
 def test_keys_declared_later_begin_with_the_next_block_of_each_level(backend: Backend) -> None:
@@ -155,7 +121,7 @@ def test_one_unit_moves_one_figure_of_each_level_and_stage_by_its_amount(backend
             ended = [(level, stage) for level, _, stage in moved]
             assert len(ended) == len(set(ended)) and {0, 1} <= {level for level, _ in ended}
             for level, end, stage in moved:
-                assert stage != ANNOUNCED and end > at
+                assert end > at
                 a, b = one[level, end, stage], two[level, end, stage]
                 assert (b[0] - a[0], b[1] - a[1]) == (0, amount)
 
@@ -171,14 +137,13 @@ def test_a_tick_saturates_in_all_levels_alike(backend: Backend) -> None:
         list(stream.release(FIRST, counts))
         figures = stored(store._database)
     assert figures == public(want, 30)
-    assert ties_hold(figures) > 3
     assert most * 200 * 366 * 24 < 1 << 61
 
 
 @pytest.mark.parametrize("spread", [100, 10**10])
 def test_the_largest_counts_and_noises_survive_a_restart(backend: Backend, spread: int) -> None:
     minutes = Ticks(tick_seconds=60)
-    mechanism = fc.Blocks(fc.Level(1, 0.5), fc.Level(20, 0.5, tied=True), fc.Level(60, 0.5))
+    mechanism = fc.Blocks(fc.Level(1, 0.5), fc.Level(20, 0.5), fc.Level(60, 0.5))
     most, noise = largest_count(minutes), NamedNoise(spread=spread)
     counts = np.random.default_rng(8).integers(0, most + 1, (61, 3)).astype(np.int64)
     for name, pieces in (("whole", [0, 61]), ("pieces", [0, 3, 19, 20, 21, 40, 59, 61])):
@@ -281,7 +246,7 @@ def test_readers_select_from_no_secret_table(
         monkeypatch.setattr(kind, "query", noted)
         everything(backend, store)
     assert any("FROM figures" in sql for sql in seen)
-    for table in ("embargo", "ratchets", "state", "inputs", "persons", "seen", "positions"):
+    for table in ("embargo", "state", "inputs", "persons", "seen", "positions"):
         assert not any(f" {table} " in f"{sql} " for sql in seen), table
 
 
@@ -290,7 +255,7 @@ def test_a_connection_for_readers_cannot_select_secrets(tmp_path: Path) -> None:
     backend = SQLiteBackend(tmp_path)
     with backend.open() as store:
         list(create(store).release(FIRST, some_counts()))
-    secret = ("embargo", "ratchets", "state", "inputs", "persons", "seen", "positions", "tokens")
+    secret = ("embargo", "state", "inputs", "persons", "seen", "positions", "tokens")
     for sql in (f"SELECT * FROM {table}" for table in (*secret, "secrets", "hidden")):  # noqa: S608
         with backend.reader() as reader, pytest.raises(StoreError, match="prohibited"):
             reader.database.query(sql)
@@ -378,10 +343,10 @@ def test_streams_of_all_kinds_close_together(backend: Backend) -> None:
         assert np.array(list(totals_of(store.reader(), "z").values())).shape == sums.shape
 
 
-def test_a_key_can_be_changed_while_ties_are_open_and_stages_wait(backend: Backend) -> None:
+def test_a_key_can_be_changed_while_blocks_are_open_and_stages_wait(backend: Backend) -> None:
     old, new = Seal(b"o" * 32), Seal(b"n" * 32)
-    counts = some_counts(60)
-    with backend.open(seal=old) as store:
+    counts, noise = some_counts(60), NamedNoise(5)
+    with backend.open(seal=old, noise=noise) as store:  # type: ignore[arg-type]
         create(store)
         list(store.open("doors").release(FIRST, counts[:29]))
         assert waiting(store._database) == {(2, 2, 1), (2, 26, 1)}
@@ -389,18 +354,16 @@ def test_a_key_can_be_changed_while_ties_are_open_and_stages_wait(backend: Backe
         store.rotate(new)
     with pytest.raises(StoreError, match="opened with the key it was sealed with"):
         backend.open(seal=old)
-    with backend.open(seal=new) as store:
+    with backend.open(seal=new, noise=noise) as store:  # type: ignore[arg-type]
         list(store.open("doors").release(FIRST + 29, counts[29:45]))
     with backend.open(seal=new) as store:
         store.rotate(Seal())
-    with backend.open() as store:
-        stream = store.open("doors")
-        assert stream.status.voids.keys() == frozenset(), "no noise was lost"
-        list(stream.release(FIRST + 45, counts[45:]))
-        assert ties_hold(stored(store._database)) == 10
+    with backend.open(noise=noise) as store:  # type: ignore[arg-type]
+        list(store.open("doors").release(FIRST + 45, counts[45:]))
+        assert stored(store._database) == public(expected(counts, noise), 60)
 
 
-@pytest.mark.parametrize("table", ["ratchets", "state", "embargo"])
+@pytest.mark.parametrize("table", ["state", "embargo"])
 @pytest.mark.parametrize("sealed", [False, True])
 def test_a_damaged_row_is_refused(backend: Backend, table: str, sealed: bool) -> None:
     seal = Seal(b"k" * 32) if sealed else None
@@ -428,25 +391,13 @@ def test_a_figure_whose_public_time_was_changed_is_refused(backend: Backend) -> 
         assert (2, 2, 1) not in stored(store._database)
 
 
-def test_lost_rows_of_ratchets_are_refused_unless_all_are_lost(backend: Backend) -> None:
-    with backend.open() as store:
-        list(create(store).release(FIRST, some_counts(29)))
-        rows = store._database.query("SELECT stream, kind, number, body FROM ratchets")
-        assert len(rows) == 2
-        store._database.change("DELETE FROM ratchets WHERE kind = ?", (rows[0][1],))
-        with pytest.raises(StoreError, match="damaged or incomplete"):
-            store.open("doors")
-        store._database.change("DELETE FROM ratchets")
-        assert store.open("doors").status.voids.keys() == {(1, 32)}
-
-
 def test_nothing_is_left_of_a_deleted_stream(backend: Backend) -> None:
     with backend.open() as store:
         for name in ("x", "y"):
             stream = create(store, name=name)
             list(stream.release(FIRST, some_counts(40)))
             stream.add({"a": 1}, id="b")
-        for table in ("ratchets", "embargo", "figures"):
+        for table in ("embargo", "figures"):
             rows = store._database.query(f"SELECT DISTINCT stream FROM {table}")  # noqa: S608
             assert sorted(rows) == [(1,), (2,)]
         store.delete("x")
@@ -454,23 +405,19 @@ def test_nothing_is_left_of_a_deleted_stream(backend: Backend) -> None:
             left = store._database.query(f"SELECT DISTINCT stream FROM {table}")  # noqa: S608
             assert left in ([], [(2,)])
         list(store.open("y").release(FIRST + 40, some_counts(20)))
-        assert ties_hold(stored(store._database, 2)) == 10
+        assert len(stored(store._database, 2)) > 60
 
 
-def test_ratchets_do_not_grow_and_are_gone_between_blocks(backend: Backend) -> None:
-    """At a block's end nothing of its noise is kept; in a block, only that of its open child, a key
-    and fewer than 64 numbers for children to come."""
+def test_between_two_blocks_nothing_is_kept_and_in_one_a_count(backend: Backend) -> None:
+    """No noise of a block that has not ended is in the store."""
     with backend.open() as store:
         stream = create(store)
         for at in range(40):
             stream.close_through(FIRST + at)
-            rows = store._database.query("SELECT kind, number, body FROM ratchets")
+            rows = store._database.query("SELECT kind, number FROM state")
             ended = (FIRST + at + 1) in [FIRST + each for each in (2, 8, 14, 20, 26, 32, 38)]
-            kinds = sorted((kind, number) for kind, number, _ in rows)
-            assert kinds == ([] if ended else [(4, 1), (5, 1)]), at
-            assert sum(len(bytes(body)) for *_, body in rows) < 8 * (2 + 64) + 32 + 2 * 57, (
-                "with a fingerprint, a salt and a tag each"
-            )
+            assert ((OPEN, 1) in rows) is not ended
+            assert {kind for kind, _ in rows} == {OPEN}
 
 
 def test_laws_are_those_of_the_design(backend: Backend) -> None:
@@ -479,7 +426,7 @@ def test_laws_are_those_of_the_design(backend: Backend) -> None:
 
     class Scales(NamedNoise):
         def many(
-            self, law: Law, level: int, rounds: range, nodes: range, width: int
+            self, law: DiscreteLaplace, level: int, rounds: range, nodes: range, width: int
         ) -> NDArray[np.int64]:
             for each in rounds:
                 scales.setdefault((level, each), set()).add(law.scale)

@@ -206,7 +206,7 @@ def test_nothing_is_left_of_deleted_streams(backend: Backend) -> None:
             stream.add({"a": 2})
         for name in ("two", "four"):
             store.delete(name)
-    unused = ("persons", "hidden", "ratchets", "embargo")
+    unused = ("persons", "hidden", "embargo")
     for table in STREAM_TABLES:
         rows = backend.query(f"SELECT DISTINCT stream FROM {table} ORDER BY stream")  # noqa: S608
         assert rows == ([] if table in unused else [(1,), (3,)])

@@ -3,6 +3,7 @@ figure is out. Planted values are searched in all bytes of the database."""
 
 from __future__ import annotations
 
+import hashlib
 import random
 import struct
 import time
@@ -13,8 +14,9 @@ import numpy as np
 import pytest
 from numpy.typing import NDArray
 
-from fadecount.noise import Law
-from fadecount.streams import Reader, Seal, Store, sqlite
+import fadecount as fc
+from fadecount.noise import DiscreteLaplace
+from fadecount.streams import Batch, Description, Reader, Seal, Store, Stream, sqlite
 from fadecount.streams.audit_log import AuditLog
 from fadecount.streams.backup import make_backup
 from fadecount.streams.embargo import largest_count
@@ -23,7 +25,7 @@ from tests.counters.block_reference import NamedNoise
 from tests.streams.backends import PostgresBackend, SQLiteBackend
 from tests.streams.block_streams import DESIGN, FIRST, HOURS, create
 
-SECRET_TABLES = ("state", "ratchets", "inputs", "embargo")
+SECRET_TABLES = ("state", "inputs", "embargo")
 
 
 class Shifted(NamedNoise):
@@ -33,7 +35,7 @@ class Shifted(NamedNoise):
         return 1_234_567_890_123 * (level + 1) + block
 
     def many(
-        self, law: Law, level: int, rounds: range, nodes: range, width: int
+        self, law: DiscreteLaplace, level: int, rounds: range, nodes: range, width: int
     ) -> NDArray[np.int64]:
         each = [[self.value(level, stage, node) for node in nodes] for stage in rounds]
         return np.repeat(np.array(each, dtype=np.int64)[..., np.newaxis], width, axis=2)
@@ -198,24 +200,39 @@ def test_backups_hold_no_count_of_an_ended_block(tmp_path: Path) -> None:
         assert reader.status("doors").steps == 4
 
 
-def test_used_noise_on_sqlite(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """No key of a ratchet and no noise of a tied block is left after it was used."""
+def confirmed(content: bytes, stream: Stream, keys: list[bytes], persons: list[str]) -> list[int]:
+    """How many of these persons a thief of the files confirms: with the keys that are in the files;
+    and with all of them."""
+    hashes = stream.hashes(persons)
+    counts = []
+    for some in ([key for key in keys if key in content], keys):
+        names = [
+            {each, *(hashlib.blake2b(each, key=key, digest_size=16).digest() for key in some)}
+            for each in hashes
+        ]
+        counts.append(sum(any(name in content for name in each) for each in names))
+    return counts
+
+
+@pytest.mark.parametrize("per", ["tick", "1d"])
+def test_a_thief_confirms_no_person_of_an_ended_tick_or_day(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, per: str
+) -> None:
+    """In the file, its log and all that is beside it."""
     monkeypatch.setattr(sqlite, "SCRUB_SECONDS", 0.0)
-    backend, used = SQLiteBackend(tmp_path), list[bytes]()
-    wide = [f"k{key}" for key in range(10)]
-    with backend.open() as store:
-        stream = create(store, wide)
-        for tick in range(20):
-            stream.close_through(FIRST + tick)
-            rows = store._database.query("SELECT kind, body FROM ratchets")
-            content = bytes_of(tmp_path)
-            now = [body for _, body in rows]
-            assert all(body in content for body in now)
-            for body in used:
-                if body not in now:  # the last part: without salt and tag
-                    assert body not in content and body[57:] not in content
-            used += now
-    assert len(set(used)) > 18
+    persons = [f"person {number}" for number in range(300)]
+    unit = fc.Unit(of="person", per=per)
+    described = Description(name="doors", mechanism=DESIGN, ticks=HOURS, unit=unit)
+    with SQLiteBackend(tmp_path).open() as store:
+        stream = store.create(described, start_tick=FIRST)
+        for open_tick in (FIRST, FIRST + 24):
+            stream.add_many([Batch(counts={"all": 1}, person=each) for each in persons])
+            keys = [body for _, body in stream._rows.read("secrets")]
+            assert confirmed(bytes_of(tmp_path), stream, keys, persons) == [300, 300]
+            stream.close_through(open_tick if per == "tick" else open_tick + 23)
+            assert confirmed(bytes_of(tmp_path), stream, keys, persons) == [0, 0]
+            if per == "tick":
+                stream.close_through(open_tick + 23)
 
 
 def test_true_counts_on_postgres(postgres_url: str, tmp_path: Path) -> None:

@@ -1,5 +1,4 @@
-"""The rule for several histories against oracles: scipy's linear program for Laplace noise,
-covariances for Gaussian noise.
+"""The rule for several histories against an oracle: scipy's linear program.
 
 Histories share the noise variables drawn before they parted. An event that is in the shared part is
 the same in all of them; one that arrived later may be counted in different steps. The rule takes
@@ -18,7 +17,6 @@ import pytest
 from scipy.optimize import linprog
 
 import fadecount as fc
-from fadecount.mechanisms.gaussian_law import epsilon_at
 from fadecount.streams.loss import StreamLoss
 from tests.mechanisms.shift_program import NEVER, delay_of, uses_of
 
@@ -159,37 +157,3 @@ def test_one_history_or_a_later_step_would_state_too_little() -> None:
         alone += exact > mechanism.loss(max(0, end - min(steps))) + 1e-6
         later += exact > stated(mechanism, histories, max(steps))[0] + 1e-6
     assert alone > 20 and later > 20
-
-
-@pytest.mark.parametrize("seed", range(150))
-def test_the_rule_covers_the_exact_loss_of_gaussian_noise(seed: int) -> None:
-    """The square of mu is a quadratic form in the shifts of all outputs, with the inverse of their
-    covariance."""
-    chance = random.Random(seed)
-    lives, delay = (chance.choice([64, 30]), 2.5), chance.choice([0, 0, 2])
-    mechanism = fc.Gaussian(sigma=4.0, half_lives=lives, weights=(0.01, 0.14, 0.85), delay=delay)
-    histories = random_histories(chance)
-    ages = np.arange(MOST)
-    first, *weights = mechanism.weights
-    falling = np.array(
-        [
-            first + sum(w * 2.0 ** (-age / h) for w, h in zip(weights, lives, strict=True))
-            for age in ages
-        ]
-    )
-    noise = mechanism.sigma * np.tril(falling[np.abs(ages[:, None] - ages[None, :])])
-    outputs: list[tuple[float, ...]] = []
-    for number, each in enumerate(histories):
-        owners = [owner(histories, number, delay + drawn) for drawn in range(1, MOST + 1)]
-        for shown in range(1, each.end - delay + 1):
-            row = np.zeros((len(histories), MOST))
-            row[owners, ages] = noise[shown - 1]
-            outputs.append((*row.ravel().tolist(), float(shown >= each.step)))
-    square = 0.0
-    if outputs:
-        found = np.array(sorted(set(outputs)))  # the output of a shared step is one output
-        matrix, shifts = found[:, :-1], found[:, -1]
-        square = float(shifts @ np.linalg.solve(matrix @ matrix.T, shifts))
-    exact = epsilon_at(math.sqrt(square), mechanism.delta)
-    for bound in stated(mechanism, histories, min(each.step for each in histories)):
-        assert exact <= bound + 1e-9

@@ -1,5 +1,5 @@
 """Streams that count the same people: their losses add up, and never exceed the promise of the
-group. Sums are compared with linear programs, Gaussian ones with the exact tradeoff."""
+group. Sums are compared with linear programs."""
 
 from __future__ import annotations
 
@@ -11,12 +11,10 @@ from fractions import Fraction
 from pathlib import Path
 
 import pytest
-from scipy.stats import norm
 
 import fadecount as fc
-from fadecount.errors import ParameterError
+from fadecount.errors import ParameterError, StoreError
 from fadecount.mechanisms import Unit
-from fadecount.mechanisms.gaussian_law import epsilon_at
 from fadecount.streams import Description, FileFence, Group, SQLiteStore, Ticks
 from fadecount.streams.loss import GroupLoss, Member, StreamLoss
 from tests.mechanisms.block_oracles import program_loss, random_design
@@ -131,30 +129,6 @@ def test_decimals_add_up_as_they_are_written() -> None:
             GroupLoss(group=less, unit="", members=members).require_promise()
 
 
-def test_gaussian_streams_add_squares_and_pure_ones_their_epsilon() -> None:
-    gaussian = [fc.Gaussian.gradual(epsilon, delta=1e-6) for epsilon in (0.5, 1.0)]
-    members = [
-        Member(name=str(at), loss=StreamLoss(mechanism=each), tick_seconds=60)
-        for at, each in enumerate([*gaussian, DAYS])
-    ]
-    group = Group.of("all", {"ever": 0})
-    mus = [member.loss.at_age(10).amount for member in members[:2]]
-    both = GroupLoss(group=group, unit="", members=tuple(members[:2]))
-    together = float(both.total(600) or 0)
-    assert together == pytest.approx(float(epsilon_at(math.hypot(*mus), 1e-6)), rel=1e-9)
-    mixed = GroupLoss(group=group, unit="", members=tuple(members))
-    stated = float(mixed.total(600) or 0)
-    assert stated == pytest.approx(together + 0.1)
-    assert mixed.delta == 1e-6 and "except with a chance of 1e-06" in mixed.text
-    # the worst pure noise is a coin: the exact delta of both at the stated epsilon
-    mu, coin = math.hypot(*mus), math.exp(0.1) / (1 + math.exp(0.1))
-    delta = sum(
-        share * (norm.cdf(mu / 2 - left / mu) - math.exp(left) * norm.cdf(-mu / 2 - left / mu))
-        for share, left in ((coin, stated - 0.1), (1 - coin, stated + 0.1))
-    )
-    assert delta <= 1e-6
-
-
 def test_a_stream_that_would_break_the_promise_is_refused(backend: Backend) -> None:
     with backend.open() as store:
         for name in ("rides", "trips"):
@@ -194,6 +168,46 @@ def test_deleted_streams_go_on_counting_if_they_have_published(backend: Backend)
         # the promise of the group is still there
         later = fc.Blocks(fc.Level(1, 0.1, lag=11))
         assert store.in_group(described("x", later, Group(name="riders"))).group == RIDERS
+
+
+def test_a_stream_that_publishes_until_it_is_deleted_goes_on_counting(
+    backend: Backend, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Another thread or process publishes while the deletion waits for the lock."""
+    with backend.open() as store:
+        stream = store.create(described("rides", fc.Blocks(fc.Level(1, 0.5))), start_tick=0)
+        lock = store._database.lock
+
+        def published_first(name: str, wait_seconds: float) -> None:
+            stream.close_through(0)
+            lock(name, wait_seconds)
+
+        monkeypatch.setattr(store._database, "lock", published_first)
+        store.delete("rides")
+        monkeypatch.undo()
+        with pytest.raises(ParameterError, match="never used in this store"):
+            store.create(described("rides"), start_tick=0)
+        with pytest.raises(ParameterError, match=r"got 0\.80.*the others: rides"):
+            store.create(described("stops", fc.Blocks(fc.Level(1, 0.3))), start_tick=0)
+
+
+def test_a_stream_that_is_made_anew_while_it_is_deleted_stays(
+    backend: Backend, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    with backend.open() as store:
+        store.create(described("rides"), start_tick=0)
+        delete, lock = store.delete, store._database.lock
+
+        def made_anew(name: str, wait_seconds: float) -> None:
+            monkeypatch.undo()
+            delete("rides")
+            store.create(described("rides"), start_tick=7)
+            lock(name, wait_seconds)
+
+        monkeypatch.setattr(store._database, "lock", made_anew)
+        with pytest.raises(StoreError, match="made anew meanwhile; try again"):
+            delete("rides")
+        assert store.reader().status("rides").first_tick == 7
 
 
 def test_the_promise_and_the_unit_of_a_group_are_fixed(backend: Backend) -> None:

@@ -3,6 +3,7 @@ then, and what is destroyed."""
 
 from __future__ import annotations
 
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import replace
 from pathlib import Path
 
@@ -12,6 +13,7 @@ import pytest
 import fadecount as fc
 from fadecount.errors import FullError, InputError, ParameterError, StoreError
 from fadecount.mechanisms import Unit
+from fadecount.mechanisms.unit import person_digest
 from fadecount.streams import (
     Batch,
     Description,
@@ -23,13 +25,14 @@ from fadecount.streams import (
     inputs,
     sqlite,
 )
+from fadecount.streams import stream as stream_module
 from fadecount.streams.audit_log import AuditLog
 from fadecount.streams.backup import make_backup
 from fadecount.streams.discovery import DISCOVERED, HiddenKeys
 from fadecount.streams.embargo import SMALLEST_CLASS, drawn
 from fadecount.streams.export import about_stream, csv_text, published_tables, table_rows
 from fadecount.streams.figures import packed, unpacked
-from tests.streams.backends import Backend, SQLiteBackend
+from tests.streams.backends import Backend, PostgresBackend, SQLiteBackend
 from tests.streams.hidden_keys import (
     DAYS,
     DISCOVERY,
@@ -123,6 +126,51 @@ def test_each_day_is_its_own_and_empty_days_show_nothing(backend: Backend) -> No
     assert sorted(rows) == [(0, 4), (1, 2)], "a figure for each day, with or without keys"
 
 
+def test_released_keys_count_once_and_in_their_own_day(
+    backend: Backend, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """However many transactions the ticks take, and whatever empty ticks come before them."""
+    monkeypatch.setattr(stream_module, "CELLS", 4)
+    with backend.open(noise=ScriptedNoise([0], [0])) as store:  # type: ignore[arg-type]
+        stream = create(store)
+        rows = np.zeros((10, 0), dtype=np.int64)
+        hidden = {"many": 22, "one person's": 1}
+        closed = list(stream.release(FIRST, rows, hidden=hidden))
+        assert [each.last_tick - each.first_tick + 1 for each in closed] == [10]
+        # the rest of this day is empty, and so is the next day
+        list(stream.release(FIRST + 50, rows, hidden={"later": 23}))
+        assert published(backend) == [(0, "many", 1, 22)]
+        stream.close_through(FIRST + 71)
+        assert published(backend)[-1] == (2, "later", 0, 23)
+        assert "one person's" not in [key for _, key, _, _ in published(backend)]
+
+
+def test_released_persons_are_noted_in_their_own_day(backend: Backend) -> None:
+    described = replace(describe(), unit=Unit(of="person", events=2, per="1d"), hidden=None)
+    with backend.open() as store:
+        stream = create(store, described, ["a"])
+        stream.add({"a": 1}, person="bob")
+        (ann,) = (person_digest(each, stream.person_key) for each in ["ann"])
+        rows, noted = np.ones((2, 1), dtype=np.int64), stream.persons_noted
+        closed = list(stream.release(FIRST + 30, rows, noted=noted, persons={ann: 2}))
+        assert [each.first_tick for each in closed] == [FIRST, FIRST + 30]
+        assert stream.persons_counted(["ann", "bob"]).tolist() == [2, 0]
+
+
+def test_inputs_of_several_days_name_nobody(backend: Backend) -> None:
+    with backend.open() as store:
+        stream = create(store)
+        for ticks, given in (
+            (30, {"hidden": {"a": 1}}),
+            (0, {"hidden": {"a": 1}}),
+            (30, {"persons": {b"ann": 1}}),
+        ):
+            rows = np.zeros((ticks, 0), dtype=np.int64)
+            with pytest.raises(InputError, match="ticks of one day; release others by themselves"):
+                list(stream.release(FIRST, rows, **given))
+        assert stream.status.steps == 0
+
+
 def test_months_are_those_of_the_calendar(backend: Backend) -> None:
     """Each person counts once a month; the stream begins in the middle of one."""
     months = fc.Discovery("1mo", ((0, 1.0), (30, 3.0)), 1e-9)
@@ -199,6 +247,86 @@ class TestPersons:
             days = store.reader().stream("pages").figures("1d").values[0]
         assert days.tolist() == [7, 30]
         assert published(backend) == [(0, "a", 0, 25)]
+
+
+class TestAddresses:
+    """At most two persons of an address count under a hidden key: ``x 1`` is one of those at
+    ``x``."""
+
+    def test_persons_of_an_address_who_count_under_a_key(self, backend: Backend) -> None:
+        """In any number of batches, over keys, intakes, restarts and days. A third one moves
+        nothing, and neither do others of that address under other keys."""
+        described = describe(
+            keys=2, discovery=replace(DISCOVERY, keys=2), other="other", per_address=2
+        )
+        noise = ScriptedNoise([40], [0])
+        with backend.open(noise=noise) as store:  # type: ignore[arg-type]
+            stream = create(store, described, ["home", "other"])
+            bring(stream, "line", [f"x {at}" for at in range(5)])
+            bring(stream, "home", [f"x {at}" for at in range(5)])
+            for key, who in (("line", "x"), ("line", "y"), ("new", "x 7"), ("new", "x")):
+                store.intake("pages").add({key: 1}, person=who)
+            stream.close_through(FIRST + 3)
+        with backend.open(noise=noise) as store:  # type: ignore[arg-type]
+            stream = store.open("pages")
+            for who in ("x 8", "y 1", "y 2", "xy 1", "x 1"):
+                stream.add({"line": 1}, person=who)
+            stream.close_through(FIRST + 23)
+            bring(stream, "line", [f"x {at}" for at in range(3)])
+            days = store.reader().stream("pages").figures("1d").values[0]
+            stream.close_through(FIRST + 47)
+        assert published(backend) == [
+            (0, "line", 0, 45), (0, "new", 0, 42), (1, "line", 0, 42),
+        ]  # fmt: skip
+        assert days.tolist() == [5, 5 + 2 + 2 + 4], "declared keys count all of them, other too"
+        assert not backend.query("SELECT * FROM persons"), "it is gone with the day"
+
+    def test_what_is_written_does_not_tell_whether_a_person_counts(self, backend: Backend) -> None:
+        """The first ones of an address, and those after."""
+        with backend.open() as store:
+            stream = create(store, describe(per_address=2))
+            rows = []
+            for at in range(5):
+                stream.add({"line": 1}, person=f"x {at}")
+                ((persons, names),) = backend.query(
+                    "SELECT COUNT(*), SUM(LENGTH(person)) FROM persons"
+                )
+                rows.append((persons, names, backend.query("SELECT LENGTH(body) FROM hidden")))
+        assert [persons for persons, _, _ in rows] == [2, 3, 4, 5, 6]
+        assert {names / persons for persons, names, _ in rows} == {8 + 16}
+        assert rows[-1][2] == [rows[0][2][0]] * 5
+
+    def test_two_processes_at_once(self, postgres_url: str, tmp_path: Path) -> None:
+        """Each sends visitors of the same addresses in its own order: none waits for ever, and no
+        more count than may."""
+        backend = PostgresBackend(tmp_path, postgres_url, "addresses")
+        with backend.open(noise=ScriptedNoise([40], [0])) as store:  # type: ignore[arg-type]
+            stream = create(store, describe(per_address=7))
+
+            def send(name: str, order: int) -> None:
+                with backend.open() as other:
+                    intake = other.intake("pages")
+                    for start in range(0, 20, 4):
+                        persons = [
+                            Batch(counts={f"{key}": 1}, person=f"{address} {name}{key}{at}")
+                            for key in (1, 2)
+                            for address in "xy"
+                            for at in range(start, start + 4)
+                        ]
+                        intake.add_many(persons[::order])
+
+            with ThreadPoolExecutor() as threads:
+                list(threads.map(send, "ab", (1, -1)))
+            stream.close_through(FIRST + 23)
+        assert published(backend) == [(0, "1", 0, 54), (0, "2", 0, 54)]
+
+    def test_it_is_shown(self) -> None:
+        """In the description, with what intervals do not cover."""
+        told = about_stream(describe(per_address=3))
+        assert told["hidden"]["per_address"] == 3
+        assert told["interval"].endswith("by itself, at most 3 persons of one address count")
+        assert "per_address" not in about_stream(describe())["hidden"]
+        assert "address" not in about_stream(describe())["interval"]
 
 
 class TestDeclaring:
@@ -341,12 +469,7 @@ class TestRefusals:
             replace(describe(), unit=unit)
 
     def test_the_rest(self, tmp_path: Path) -> None:
-        with pytest.raises(ParameterError, match="one of pure loss"):
-            replace(
-                describe(),
-                mechanism=fc.Gaussian(sigma=16.0, half_lives=(32, 1), weights=(0.01, 0.25, 0.74)),
-            )
-        for wrong in ({"sample": 0.0}, {"sample": 1.5}, {"discovery": DAYS}):
+        for wrong in ({"sample": 0.0}, {"sample": 1.5}, {"discovery": DAYS}, {"per_address": 0}):
             with pytest.raises(ParameterError, match=next(iter(wrong))):
                 HiddenKeys(**{"discovery": DISCOVERY, **wrong})  # type: ignore[arg-type]
         months = HiddenKeys(discovery=fc.Discovery("1mo", ((0, 1.0),), 1e-6))
@@ -365,7 +488,7 @@ class TestRefusals:
             assert store.open_or_create("pages", **asked).keys == ()  # type: ignore[arg-type]
 
     def test_descriptions_are_read_back(self) -> None:
-        for each in (describe(), describe(other="x", sample=0.25)):
+        for each in (describe(), describe(other="x", sample=0.25), describe(per_address=4)):
             assert Description.from_json("pages", each.to_json()) == each
 
 
@@ -429,6 +552,7 @@ class TestLoss:
             )
         )
         assert person.epsilon == 3.0 + 1.0, "two days: one older than 30 hours, one younger"
+        assert person.delta == 2e-9 and describe().loss().at_age(22).delta == 0.0
 
 
 def test_lone_keys_appear_as_often_as_delta_says() -> None:
@@ -562,7 +686,7 @@ def everything_read(backend: Backend) -> list[object]:
         stream, status = reader.stream("pages"), reader.status("pages")
         table = stream.discovered()
         return [
-            replace(status, uid="", commit_id="", previous_commit_id=None, digest=b"", ahead=b""),
+            replace(status, uid="", commit_id="", previous_commit_id=None, digest=b""),
             reader.keys("pages"),
             [column.tolist() for column in table.values()],
             stream.figures("1h").values.tolist(),

@@ -505,7 +505,7 @@ def test_when_rows_are_added_up_does_not_depend_on_what_counts(
     ],
 )
 @pytest.mark.parametrize("unit", [Unit(), PERSON])
-def test_a_closed_tick_needs_at_most_twelve_statements(
+def test_a_closed_tick_needs_few_statements(
     tmp_path_factory: pytest.TempPathFactory,
     mechanism: fc.Mechanism,
     unit: Unit,
@@ -522,7 +522,8 @@ def test_a_closed_tick_needs_at_most_twelve_statements(
             seen.clear()
             stream.close_through(tick)
             most = max(most, len(seen))
-    assert most <= 12, seen
+    persons = unit.of == "person"  # it has a key, which is replaced
+    assert most <= 12 + persons, seen
 
 
 def noted_calls(store: Store, monkeypatch: pytest.MonkeyPatch) -> list[str]:

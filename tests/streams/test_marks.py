@@ -225,4 +225,4 @@ def test_a_fence_of_another_user_is_refused_in_one_line(tmp_path: Path) -> None:
     )
     assert ended.returncode == 1
     last = ended.stderr.splitlines()[-1]
-    assert "StoreError: fence at" in last and "Permission denied" in last
+    assert "DatabaseError: fence at" in last and "Permission denied" in last

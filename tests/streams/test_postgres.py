@@ -44,7 +44,7 @@ def test_the_role_of_readers_in_the_docs_reads_what_is_published_and_no_more() -
             database.change(statement)
         database.change("SET ROLE fadecount_reader")
         assert Reader(database).statuses() == [] and Reader(database).deleted() == []
-        for table in ("embargo", "state", "ratchets", "inputs", "hidden", "secrets"):
+        for table in ("embargo", "state", "inputs", "hidden", "secrets"):
             with pytest.raises(psycopg.errors.InsufficientPrivilege):
                 database._connection.execute(f"SELECT * FROM {table}")  # noqa: S608 - constants
         database.close()

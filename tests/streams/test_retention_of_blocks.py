@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 from dataclasses import fields
 from itertools import pairwise
 from typing import Any
@@ -9,9 +10,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-import fadecount as fc
 from fadecount.errors import ParameterError, RemovedError
-from fadecount.mechanisms import ANNOUNCED
 from fadecount.streams import Store
 from fadecount.streams import retention as module
 from fadecount.streams.audit_log import Act
@@ -90,9 +89,6 @@ def test_levels_are_removed_when_nothing_needs_them(
                 assert all(
                     end > FIRST + first for at, of, end in rows if (at, of) == (level, stage)
                 )
-        announced = [end for end in ends_of(before, 1, ANNOUNCED) if end > kept[0]]
-        left = ends_of(after, 1, ANNOUNCED)
-        assert [end for end in left if end > kept[0]] == announced, "with the hours they are for"
         assert len(after) < len(before) / 4
         acts = [e.details for e in entries_of(store.audit_log) if e.act == Act.RELEASES_REMOVED]
         assert {act["level"] for act in acts} == {0, 1, 2}
@@ -118,37 +114,6 @@ def test_questions_about_what_was_removed_are_refused(backend: Backend) -> None:
             list(published.running(since=old))
 
 
-@pytest.mark.parametrize("month_is_void", [False, True])
-def test_children_of_a_void_block_stay_while_they_stand_for_it(
-    backend: Backend, month_is_void: bool
-) -> None:
-    """Totals use them until the month is out, or for ever where the month is void too."""
-    lag = 0 if month_is_void else 2
-    months = fc.Blocks(
-        fc.Level(1, 40), fc.Level(24, 40, tied=True), fc.Level(720, 40, lag=lag, tied=not lag)
-    )
-    with backend.open() as store:
-        stream = create(store, mechanism=months)
-        for at in range(0, 300, 20):
-            list(stream.release(FIRST + at, COUNTS[at : at + 20]))
-        store._database.change("DELETE FROM ratchets")
-        stream = store.open("doors")
-        assert [level for level, _ in sorted(stream.status.voids)] == [1, 2][: 2 - (lag > 0)]
-        end = min(end for _, end in stream.status.voids)
-        store.retain("doors", 2 * DAY)
-        for steps in (500, STEPS):
-            for at in range(stream.status.steps, steps, 20):
-                list(stream.release(FIRST + at, COUNTS[at : min(at + 20, steps)]))
-            keep_up(store)
-            published = store.reader().stream("doors")
-            truth = COUNTS[:steps].sum(axis=0).tolist()
-            assert published.total().values[0].tolist() == truth
-            hours = ends_of(stored(store._database, mechanism=months), 0, 0)
-            assert (end in hours) is (steps == 500 or month_is_void)
-            assert (end - 23 in hours) is (end in hours)
-            assert 200 not in hours
-
-
 def test_upkeep_names_only_streams_that_may_have_something_to_do(backend: Backend) -> None:
     with backend.open() as store:
         for name in ("s1", "s2", "s9"):
@@ -168,8 +133,6 @@ def test_upkeep_names_only_streams_that_may_have_something_to_do(backend: Backen
 
 def test_upkeep_of_ten_thousand_streams_is_one_quick_question(tmp_path: Any) -> None:
     """The rows of streams are copied: only the question is of interest."""
-    import time
-
     with SQLiteBackend(tmp_path).open() as store:
         stream = create(store, ["a"], name="s")
         list(stream.release(FIRST, COUNTS[:, :1]))
@@ -187,9 +150,10 @@ def test_upkeep_of_ten_thousand_streams_is_one_quick_question(tmp_path: Any) -> 
                 " name = 's'",
                 [(f"s{number}",) for number in range(10_000)],
             )
-        begun = time.perf_counter()
+        hundreds = itertools.count()  # of steps of SQLite's machine
+        store._database._connection.set_progress_handler(lambda: next(hundreds) < 0, 100)
         assert store.needing_upkeep() == []
-        assert time.perf_counter() - begun < 0.5
+        assert next(hundreds) < 2000, "more than 20 steps a stream"
 
 
 def test_no_figure_is_removed_before_its_parent_is_out() -> None:

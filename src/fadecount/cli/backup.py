@@ -1,12 +1,11 @@
 """Make a backup of an SQLite store in one file, also while a service runs on it.
 
-The file holds the store as it is at one moment, but for noise that is drawn
-ahead. It holds true counts: keep it as secret as the store. The audit log and
-the fence are not in it. Never keep the fence together with backups.
+The file holds the store as it is at one moment. It holds true counts: keep it
+as secret as the store. The audit log and the fence are not in it. Never keep
+the fence together with backups.
 
-Use pg_dump for a store in PostgreSQL, without the noise that is drawn ahead:
-  pg_dump --format=custom --exclude-table-data=ratchets --file=FILE \\
-      --dbname=postgresql://user@host/name
+Use pg_dump for a store in PostgreSQL:
+  pg_dump --format=custom --file=FILE --dbname=postgresql://user@host/name
 
 examples:
   fadecount backup counts-2026-03-01.db
@@ -40,7 +39,7 @@ def run(arguments: argparse.Namespace) -> int:
         if storage.database is not None:
             raise ParameterError(
                 "--database must not be given to backup; PostgreSQL makes its own: pg_dump"
-                " --format=custom --exclude-table-data=ratchets --file=FILE --dbname=ADDRESS"
+                " --format=custom --file=FILE --dbname=ADDRESS"
             )
         names = make_backup(storage.store_path, arguments.file, audit_log=storage.audit_log())
     size = Path(arguments.file).stat().st_size

@@ -117,10 +117,9 @@ def _verdict(
     compared."""
     there, here = shown_loss(refresh.loss(horizon)), shown_loss(fading.loss(horizon))
     after = age_words(horizon, tick)
-    fails = f", except with a chance of {fading.delta:g}" if isinstance(fading, fc.Gaussian) else ""
     return (
         f"At the same typical error, {_which_loses_less(crossing, tick)}. After {after} the loss of"
-        f" one event is ε ≤ {here} with fading{fails}, and ε ≤ {there} with refreshing. Refreshing"
+        f" one event is ε ≤ {here} with fading, and ε ≤ {there} with refreshing. Refreshing"
         " is the paper's baseline here: a binary tree in each period, the sum of all earlier"
         f" periods published again in every period, and its budget split to lose least after"
         f" {after}. Another split can lose less for young events. Adding up noisy periods, instead"

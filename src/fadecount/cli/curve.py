@@ -80,8 +80,6 @@ def run(arguments: argparse.Namespace) -> int:
     larger = arguments.plan is not None and read_planned_unit(arguments.plan) is not None
     more = "; the plan's unit is larger: see streams curve" if larger else ""
     print(f"loss: privacy loss (ε) of one event{more}\n", *loss_lines(losses, titles), sep="\n")
-    if isinstance(mechanism, fc.Gaussian):
-        print(f"\nEach loss holds except with a chance of {mechanism.delta:g}.")
     if discovery is not None:
         print(f"\n{textwrap.fill(_hidden(discovery, tick), 88)}")
     return 0

@@ -13,7 +13,7 @@ examples:
   fadecount plan --tick 1m --horizon 1y --loss 1d=1 --loss 1y=4 --delay 1h \\
     --save plan.json
   fadecount plan --tick 1m --horizon 1y --loss 1y=4 --per-person 4/day
-  fadecount plan --tick 1m --horizon 1y --loss 1y=4 --delta 1e-9 \\
+  fadecount plan --tick 1m --horizon 1y --loss 1y=4 \\
     --per-person 3/tick --keys-per-person 4 --save plan.json
   fadecount plan --tick 1m --loss 1h=0.5 --loss 30d=2 --loss 1y=4 --delta 1e-9 \\
     --per-person 1/day --discover 1d --save plan.json
@@ -61,8 +61,8 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         ("--per-person", "N/TIME", person, str),
         ("--keys-per-person", "K", "up to N events under each of up to K keys", 1),
         ("--max-amount", "N", "largest amount of an event; more is cut to it", 1),
-        ("--delta", "D", "offer Gaussian noise too: promises that fail with chance D", float),
         ("--discover", "1d[=PART]", discover, str),
+        ("--delta", "D", "chance that a key appears that one person alone brought", float),
     )
     add_options(
         parser.add_argument_group("sample", "for you only: which cap leaves out how much"),
@@ -226,8 +226,6 @@ def _request_lines(request: Request) -> Iterator[str]:
     if (unit := request.unit).sensitivity > 1 or unit.of == "person":
         from_start = "" if unit.per == "tick" else f"; ages count from the {unit.slot}'s start"
         yield from textwrap.wrap(f"for {unit.text}{from_start}", WIDTH)
-    if request.delta is not None and request.discover is None:
-        yield f"Gaussian options keep their promise except with probability {request.delta:g}"
     if request.mean_error is not None:
         yield f"wanted: a mean error of at most {request.mean_error:,.6g}"
 

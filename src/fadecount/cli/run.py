@@ -139,7 +139,7 @@ def _begun(arguments: argparse.Namespace, options: SourceOptions, store: Store |
     if given or name not in names:
         mechanism = mechanism_from(arguments, tick_seconds=options.ticks.tick_seconds)
     if arguments.discover and (plan is not None or name not in names):
-        discovery = None if plan is None else read_discovery(plan)
+        discovery = None if plan is None else read_discovery(plan, other=options.other)
         if discovery is None:
             raise ParameterError(
                 "--plan must say how keys appear with --discover; make one with: fadecount plan"

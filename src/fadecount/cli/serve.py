@@ -60,8 +60,10 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     text = "addresses or networks of proxies that say in X-Forwarded-For whom they serve"
     add("trust-proxy", "NETWORKS", text, _names, ())
     text = "part of all other pages that can appear, drawn anew each day; less bounds floods"
-    add("page-sample", "PART", text, float, 1.0)
-    add("zone", "NAME", "time zone in which the days of new websites begin", str, "UTC")
+    text = f"{text}; fixed when a website begins (default then: 1)"
+    add("page-sample", "PART", text, float, None)
+    text = "time zone in which days begin; fixed when a website begins (default then: UTC)"
+    add("zone", "NAME", text, str, None)
 
 
 def _port(text: str) -> int:
@@ -87,7 +89,7 @@ def run(arguments: argparse.Namespace) -> int:
 
     configure_logs()
     storage = storage_from(arguments)
-    for name in ("pages", "website_hosts"):
+    for name in ("pages", "website_hosts", "page_sample", "zone"):
         if getattr(arguments, name) and not arguments.website:
             option = name.replace("_", "-")
             raise ParameterError(f"--website must be given with --{option}; such as example.org")

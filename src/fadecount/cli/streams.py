@@ -176,7 +176,7 @@ def _appearing(status: Status) -> str | None:
         f"from a noisy {least} persons on {format_duration(lag * seconds) if lag else 'at once'}"
         for (lag, _), least in stages
     ]
-    return f"{', '.join(appear)} after its end{status.loss.exception}"
+    return f"{', '.join(appear)} after its end{hidden.covers}{status.loss.exception}"
 
 
 def _due(status: Status) -> int:

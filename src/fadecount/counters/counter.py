@@ -25,10 +25,17 @@ from fadecount.counters.inputs import (
     running_sums,
     sum_too_large,
 )
-from fadecount.counters.paths import IntervalPath, MemoryPath, NoisePath, Path
+from fadecount.counters.paths import IntervalPath, NoisePath, Path
 from fadecount.counters.state import MOST_AHEAD, Parts, SavedState, damaged
 from fadecount.errors import HorizonError, ParameterError, bad_parameter
-from fadecount.mechanisms import Blocks, Figure, IntervalSchedule, Mechanism, Memories
+from fadecount.mechanisms import (
+    Blocks,
+    Figure,
+    IntervalSchedule,
+    Mechanism,
+    RunningTotal,
+    Schedule,
+)
 from fadecount.noise import Lineage, NoiseSource, SystemNoise, require_lineage
 
 Row = Sequence[int] | NDArray[np.integer]
@@ -111,20 +118,23 @@ class Counter:
         self._start(source)
 
     def _start(self, source: NoiseSource) -> None:
-        mechanism, noise = self._mechanism, self._mechanism.noise
+        mechanism, noise = self._mechanism, self._noise
         if mechanism.loss(mechanism.delay) == np.inf:
             raise ParameterError(
                 "mechanism must have a finite loss, got inf; make the first budget finite"
             )
         self._delay, self._horizon = mechanism.delay, mechanism.last_step
         self._delayed: deque[Any] = deque()
-        self._path: Path
-        if isinstance(noise, Memories):
-            self._path = MemoryPath(noise, source, self._width)
-        elif isinstance(noise, IntervalSchedule):
-            self._path = IntervalPath(noise, source)
-        else:
-            self._path = NoisePath(noise, source, self._width)
+        self._path: Path = (
+            IntervalPath(noise, source)
+            if isinstance(noise, IntervalSchedule)
+            else NoisePath(noise, source, self._width)
+        )
+
+    @property
+    def _noise(self) -> Schedule:
+        assert isinstance(self._mechanism, RunningTotal)  # of blocks, BlockCounter has the noise
+        return self._mechanism.noise
 
     def __repr__(self) -> str:
         return f"Counter({self._mechanism!r}, shape={self.shape}, time={self.time})"
@@ -297,10 +307,10 @@ class Counter:
 
     def _continue(self, parts: Parts) -> None:
         shown, ahead = max(0, parts.time - self._delay), len(parts.ahead)
-        sizes = parts.time - shown, self._mechanism.noise.rows(shown + ahead)
+        sizes = parts.time - shown, self._noise.rows(shown + ahead)
         if self._horizon is not None and parts.time + ahead > self._horizon:
             raise damaged()
-        if (len(parts.delayed), len(parts.tails)) != sizes or parts.ratchets:
+        if (len(parts.delayed), len(parts.tails)) != sizes:
             raise damaged()
         if any(len(row) != self._width for row in (*parts.delayed, *parts.tails, *parts.ahead)):
             raise damaged()

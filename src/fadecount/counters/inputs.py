@@ -57,14 +57,14 @@ def running_sums(
     return out
 
 
-def farthest(numbers: Any) -> int:
-    """The largest absolute value."""
+def max_abs(numbers: Any) -> int:
+    """Returns the largest absolute value, as an int that cannot wrap."""
     return max(int(numbers.max(initial=0)), -int(numbers.min(initial=0)))
 
 
 def require_exact(total: Any, items: NDArray[np.int64]) -> None:
     """Refuse inputs whose running sums, added to a total, leave the exact range."""
-    if farthest(np.asarray(total)) + len(items) * farthest(items) > LARGEST_SUM:
+    if max_abs(np.asarray(total)) + len(items) * max_abs(items) > LARGEST_SUM:
         exact = np.cumsum(items.astype(object), axis=0) + np.asarray(total).astype(object)
         if np.any(np.abs(exact) > LARGEST_SUM):
             raise sum_too_large()

@@ -1,7 +1,7 @@
 """A counter's state: as bytes and back, and in parts that a store can write one by one.
 
 Layout of the bytes: the marker ``FADECNT`` and one byte for the version; the length of the header
-(4 bytes, big endian); the header, JSON (mechanism, width, time, numbers of arrays, ratchets); then
+(4 bytes, big endian); the header, JSON (mechanism, width, time, numbers of arrays); then
 int64 arrays, little endian, of one count per key each: the sum, the inputs still delayed, the noise
 tails (for blocks all else that a counter holds), and what was made ahead for the next steps; at the
 end a SHA-256 digest of all before it. Nothing in it is executed when read. The digest detects
@@ -27,7 +27,7 @@ from numpy.typing import NDArray
 from fadecount.checks import LONGEST, require_integer
 from fadecount.counters.inputs import LARGEST_SUM
 from fadecount.errors import SavedStateError
-from fadecount.mechanisms import Blocks, Intervals, Mechanism, Schedule
+from fadecount.mechanisms import Blocks, Intervals, Mechanism
 
 MOST_AHEAD = 1 << 12
 """How many numbers, over all keys, are drawn ahead at most, or those of one step."""
@@ -50,8 +50,6 @@ class Parts:
     tails: Sequence[Row]
     ahead: Sequence[Row] = ()
     """What was made ahead, for each of the next steps; empty after ``extend``."""
-    ratchets: tuple[bytes, ...] = ()
-    """The states of noise that is drawn ahead (:mod:`fadecount.noise.ahead`)."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -69,7 +67,6 @@ class SavedState:
             "width": self.width,
             "time": parts.time,
             "rows": [len(parts.delayed), len(parts.tails), len(parts.ahead)],
-            "ratchets": [ratchet.hex() for ratchet in parts.ratchets],
         }
         text = json.dumps(header).encode()
         rows = (parts.total, *parts.delayed, *parts.tails, *parts.ahead)
@@ -104,8 +101,7 @@ class SavedState:
         numbers = np.frombuffer(content[length:], dtype="<i8").astype(np.int64)
         rows = numbers.reshape((1 + delayed + tails + ahead, width or 1))
         counts, noise, to_come = np.split(rows, [1 + delayed, 1 + delayed + tails])
-        plain = not isinstance(mechanism, Blocks) and isinstance(mechanism.noise, Schedule)
-        bound = _LARGEST_NOISE if plain else LARGEST_SUM
+        bound = LARGEST_SUM if isinstance(mechanism, Blocks) else _LARGEST_NOISE
         if isinstance(mechanism, Intervals):  # up to 64 of them are added up
             bound >>= 6
         bounds = (counts, LARGEST_SUM), (noise, bound), (to_come, _LARGEST_NOISE)
@@ -117,7 +113,6 @@ class SavedState:
             delayed=list(counts[1:]),
             tails=list(noise),
             ahead=list(to_come),
-            ratchets=tuple(bytes.fromhex(each) for each in header["ratchets"]),
         )
         return cls(mechanism=mechanism, width=width, parts=parts)
 

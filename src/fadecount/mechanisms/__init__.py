@@ -1,24 +1,21 @@
 """What is released and what it costs: frozen descriptions, without state or entropy."""
 
 from fadecount.checks import LONGEST
-from fadecount.mechanisms.base import Mechanism
+from fadecount.mechanisms.base import Mechanism, RunningTotal
 from fadecount.mechanisms.binary_tree import Binary, Refresh
 from fadecount.mechanisms.blocks import Blocks, Level, Stage
 from fadecount.mechanisms.comparison import crossing_age, minimum_error
 from fadecount.mechanisms.discovery import Discovery
 from fadecount.mechanisms.figures import (
-    ANNOUNCED,
     Calendar,
     EqualBlocks,
     Figure,
     Figures,
     ListedFigures,
 )
-from fadecount.mechanisms.gaussian import Gaussian
 from fadecount.mechanisms.intervals import Intervals, IntervalSchedule
 from fadecount.mechanisms.level_budgets import Designed, Gradual, Linear
 from fadecount.mechanisms.loss import Loss
-from fadecount.mechanisms.memories import Memories
 from fadecount.mechanisms.noise_law import scale_of
 from fadecount.mechanisms.plan_file import (
     planned_unit,
@@ -26,13 +23,13 @@ from fadecount.mechanisms.plan_file import (
     read_mechanism,
     read_planned_unit,
     require_planned_tick,
+    require_room_for_other,
 )
 from fadecount.mechanisms.schedule import CARRY, Schedule
 from fadecount.mechanisms.unit import ONE_EVENT, Unit
 from fadecount.mechanisms.views import View, Views, views_of
 
 __all__ = [
-    "ANNOUNCED",
     "CARRY",
     "LONGEST",
     "ONE_EVENT",
@@ -44,7 +41,6 @@ __all__ = [
     "EqualBlocks",
     "Figure",
     "Figures",
-    "Gaussian",
     "Gradual",
     "IntervalSchedule",
     "Intervals",
@@ -53,8 +49,8 @@ __all__ = [
     "ListedFigures",
     "Loss",
     "Mechanism",
-    "Memories",
     "Refresh",
+    "RunningTotal",
     "Schedule",
     "Stage",
     "Unit",
@@ -67,6 +63,7 @@ __all__ = [
     "read_mechanism",
     "read_planned_unit",
     "require_planned_tick",
+    "require_room_for_other",
     "scale_of",
     "views_of",
 ]

@@ -10,13 +10,6 @@ Loss. An event is in one block of each level, and the figures of other blocks do
 So everything published up to age ``d`` loses at most the sum over the levels of the budget of the
 last stage with a lag of at most ``d``. An event at the end of a block of every level attains it.
 
-Ties. A level may be *tied* to the next smaller one if both have the same lag. When a block ``v`` of
-it opens, ``D = Z_v - sum(Z_c)``, its noise less those of its children, is announced: pure noise.
-At its end its figure is ``D`` plus the figures of its children. An event lowers the noise of ``v``
-and of its child by 1 alike, so ``D`` reveals nothing more and the loss stays as it is. Until then
-the part of ``v`` that is covered gets the same part of ``D``, and so its error returns to that of
-``v`` at the end.
-
 Budgets are exact decimals, held as integers in millionths: sums are exact, and a loss is the
 decimal that a person would write. Proofs: docs/blocks.md.
 """
@@ -46,26 +39,19 @@ from fadecount.checks import (
     shaped,
 )
 from fadecount.durations import BlockLength
-from fadecount.errors import ParameterError, bad_parameter
+from fadecount.errors import bad_parameter
 from fadecount.mechanisms.base import (
-    LARGEST_SENSITIVITY,
-    ExactMechanism,
-    require_keys,
+    Mechanism,
     require_sensitivity,
     require_step,
     require_window,
 )
 from fadecount.mechanisms.figures import EqualBlocks
 from fadecount.mechanisms.noise_law import quantile, variance_of
-from fadecount.mechanisms.schedule import Schedule
 from fadecount.mechanisms.views import View, views_of
 
 MILLION = 1_000_000
 MOST_LEVELS = 64
-WIDEST_GROUP = 1 << 30
-"""How many blocks of the smallest level of a tied group the largest one may hold. On a calendar it
-may be 1.6 times as many (a day of 25 hours has three blocks of 12 hours): still below 2**31, so
-that products of two parts of a block do not wrap."""
 
 
 class Stage(NamedTuple):
@@ -85,26 +71,21 @@ class Level:
     """Blocks of ``length`` steps, published ``lag`` steps after their end with the budget
     ``epsilon``.
 
-    ``tied`` announces, when a block opens, the difference of its noise and those of its children.
     ``later`` are further stages: pairs of a lag and the whole budget from then on, both growing.
 
-    >>> Level(1440, 0.91, lag=61, tied=True, later=((43201, 2.9),)).stages
+    >>> Level(1440, 0.91, lag=61, later=((43201, 2.9),)).stages
     (Stage(lag=61, millionths=910000), Stage(lag=43201, millionths=2900000))
     """
 
     length: int
     epsilon: float
     lag: int = 0
-    tied: bool = False
     later: tuple[tuple[int, float], ...] = ()
     stages: tuple[Stage, ...] = field(init=False, repr=False, compare=False)
 
     def __post_init__(self) -> None:
         remedy = "it is a number of steps"
         length = require_integer("length", self.length, minimum=1, maximum=LONGEST, remedy=remedy)
-        if not isinstance(self.tied, bool | np.bool):
-            remedy = "True announces differences to the level below"
-            raise bad_parameter("tied", self.tied, "True or False", remedy)
         try:
             later = [(f"later[{at}] ", lag, budget) for at, (lag, budget) in enumerate(self.later)]
         except (TypeError, ValueError):
@@ -118,7 +99,6 @@ class Level:
             length=length,
             epsilon=stages[0].epsilon,
             lag=stages[0].lag,
-            tied=bool(self.tied),
             later=tuple((stage.lag, stage.epsilon) for stage in stages[1:]),
             stages=stages,
         )
@@ -141,16 +121,14 @@ class Level:
         return f"{self.length:,} step" + ("" if self.length == 1 else "s")
 
     @classmethod
-    def of_stages(
-        cls, length: int, stages: Sequence[tuple[int, int]], *, tied: bool = False
-    ) -> Level:
+    def of_stages(cls, length: int, stages: Sequence[tuple[int, int]]) -> Level:
         """The level with these stages: pairs of a lag and a whole budget in millionths."""
         (lag, first), *rest = [(lag, Fraction(budget, MILLION)) for lag, budget in stages]
-        return cls(length, first, lag=lag, tied=tied, later=tuple(rest))  # type: ignore[arg-type]
+        return cls(length, first, lag=lag, later=tuple(rest))  # type: ignore[arg-type]
 
 
 @dataclass(frozen=True, slots=True, init=False, repr=False)
-class Blocks(ExactMechanism):
+class Blocks(Mechanism):
     """Nested blocks of several lengths, each published a lag after its end; the live total is a
     sum over the largest that are out.
 
@@ -160,8 +138,7 @@ class Blocks(ExactMechanism):
     tests/mechanisms/test_blocks.py.
 
     >>> import fadecount as fc
-    >>> hours = fc.Level(60, 0.59, lag=61)
-    >>> days = fc.Level(1440, 0.91, lag=61, tied=True)
+    >>> hours, days = fc.Level(60, 0.59, lag=61), fc.Level(1440, 0.91, lag=61)
     >>> blocks = fc.Blocks(fc.Level(1, 0.22), fc.Level(10, 0.28), hours, days)
     >>> blocks.loss(60), blocks.loss(61), blocks.loss(10**6)
     (0.5, 2.0, 2.0)
@@ -178,42 +155,16 @@ class Blocks(ExactMechanism):
     def __repr__(self) -> str:
         return f"Blocks({', '.join(map(repr, self.levels))})"
 
-    @property
-    def noise(self) -> Schedule:
-        raise ParameterError(
-            "mechanism must publish one running total, got Blocks; count with fadecount.Counter"
-        )
-
     # Privacy
     # --------------------------------------------------------------------------------------------
     def _exact(self, age: int, position: int | None) -> int:
-        """In millionths. The worst event ends a block of every level: it loses the budget of the
-        last stage that is out, of each level.
-
-        Of an event at a position, untied levels reveal the same. A tied group: nothing until its
-        smallest block is out. Then that block's noise is shifted, and each tie above must stay as
-        it is: either the larger block is shifted too, or, while it is not out, its last child is
-        shifted back, with the last child of that one if it is open, and so on. The cheaper one
-        counts.
-        """
-        now = age if position is None else position + age
-        total = 0
-        for group in self.groups:
-            levels = [self.levels[number] for number in group]
-            if position is None:
-                total += sum(level.spent(now) for level in levels)
-                continue
-            ends = [-(-position // level.length) * level.length for level in levels]
-            if ends[0] + levels[0].lag > now:
-                continue
-            shift, above = 0, None
-            for place, level in reversed(list(enumerate(levels))):
-                if above is not None and above + level.lag > now and ends[place] < above:
-                    shift = min(shift, _shift_back(levels[: place + 1], above, now))
-                shift += level.spent(now - ends[place]) or level.stages[0].millionths
-                above = ends[place]
-            total += shift
-        return total
+        """In millionths. An event loses the budget of the last stage of each level that is out for
+        its block; the worst one ends a block of every level."""
+        if position is None:
+            return sum(level.spent(age) for level in self.levels)
+        now = position + age
+        ends = (-(-position // level.length) * level.length for level in self.levels)
+        return sum(level.spent(now - end) for level, end in zip(self.levels, ends, strict=True))
 
     @staticmethod
     def _as_loss(millionths: int) -> float:
@@ -238,16 +189,15 @@ class Blocks(ExactMechanism):
                 causes.setdefault(stage.lag, []).append(f"{level.name(tick_seconds)}{status}")
         return [(lag, f"figures per {', '.join(names)}") for lag, names in sorted(causes.items())]
 
-    def for_sensitivity(self, sensitivity: int, *, keys: int = 1) -> Self:
-        """The same promise for a unit that can change up to ``keys`` counts of a step by up to
-        ``sensitivity`` each: all budgets divided by the product, rounded down to millionths.
+    def for_sensitivity(self, sensitivity: int) -> Self:
+        """The same promise for a unit that can change the counts of a step by up to
+        ``sensitivity``: all budgets divided by it, rounded down to millionths.
 
         >>> import fadecount as fc
         >>> fc.Blocks(fc.Level(1, 1.0)).for_sensitivity(3)
-        Blocks(Level(length=1, epsilon=0.333333, lag=0, tied=False, later=()))
+        Blocks(Level(length=1, epsilon=0.333333, lag=0, later=()))
         """
-        divisor = require_sensitivity(sensitivity, LARGEST_SENSITIVITY) * require_keys(keys)
-        return self.scaled(Fraction(1, divisor))
+        return self.scaled(Fraction(1, require_sensitivity(sensitivity)))
 
     def scaled(self, factor: float | Fraction) -> Self:
         """The same levels with all budgets multiplied by a factor and rounded down to millionths,
@@ -256,7 +206,6 @@ class Blocks(ExactMechanism):
             Level.of_stages(
                 level.length,
                 [(lag, math.floor(budget * Fraction(factor))) for lag, budget in level.stages],
-                tied=level.tied,
             )
             for level in self.levels
         ]
@@ -268,13 +217,6 @@ class Blocks(ExactMechanism):
     def delay(self) -> int:
         """The lag of the smallest level: by how many steps the live total is late."""
         return self.levels[0].lag
-
-    @property
-    def groups(self) -> tuple[range, ...]:
-        """The levels that are tied to each other, smallest first; an untied level is a group of
-        its own."""
-        starts = [number for number, level in enumerate(self.levels) if not level.tied]
-        return tuple(range(first, after) for first, after in pairwise([*starts, len(self.levels)]))
 
     @property
     def calendar(self) -> EqualBlocks:
@@ -309,8 +251,7 @@ class Blocks(ExactMechanism):
     def weights(self, horizon: int) -> tuple[tuple[float, ...], ...]:
         """For each level and stage the weight of the variance of its figures in :meth:`mse`.
 
-        It is how many of them the live total adds up on average over the steps ``1 .. horizon``,
-        after what ties take off.
+        It is how many of them the live total adds up on average over the steps ``1 .. horizon``.
         """
         horizon = require_horizon(horizon)
         result = [[0.0] * len(level.stages) for level in self.levels]
@@ -320,13 +261,6 @@ class Blocks(ExactMechanism):
                 frontier = mean_frontier(each.length, each.stages[stage].lag, horizon)
                 result[level][stage] += float((frontier - reached) / each.length)
                 reached = frontier
-        for group in self.groups:
-            finest = self.levels[group[0]]
-            for level in group[1:]:
-                length, below = self.levels[level].length, self.levels[level - 1].length
-                part = mean_square_part(length, finest.length, finest.lag, horizon)
-                result[level][0] += float(part)
-                result[level - 1][0] -= float(length // below * part)
         return tuple(map(tuple, result))
 
     def mse(self, horizon: int, *, continuous: bool = False) -> float:
@@ -348,8 +282,9 @@ class Blocks(ExactMechanism):
         as_of: int | None = None,
     ) -> View:
         """How to count the steps ``start + 1 .. end`` from what is public after step ``as_of``
-        (``end`` if left out): which figures to add, which differences to share, and the noise in
-        the result. The live total after step ``t`` is ``view(0, t)``.
+        (``end`` if left out): which figures to add, and the noise in the result. The live total
+        after step ``t`` is ``view(0, t)``. Where figures of the last steps are not public yet, the
+        view is ``partial``: it counts up to the step ``reached``.
 
         >>> import fadecount as fc
         >>> blocks = fc.Blocks(fc.Level(1, 0.5), fc.Level(4, 0.5, lag=2))
@@ -369,15 +304,31 @@ class Blocks(ExactMechanism):
 
     def window_variance(self, start: int, end: int, *, as_of: int | None = None) -> float:
         """The variance of the noise in the count of the steps ``start + 1 .. end``, from what is
-        public after step ``as_of`` (``end`` if left out)."""
-        return self.view(start, end, as_of=as_of).variance()
+        public after step ``as_of`` (``end`` if left out). A window of which a part is not public is
+        refused."""
+        return self._whole(start, end, as_of).variance()
 
     def window_interval(
         self, start: int, end: int, beta: float = 0.05, *, as_of: int | None = None
     ) -> int:
         """How far the count of a window may be from the true one at most, except with probability
-        ``beta``; see :meth:`view`. Exact, and it costs no privacy."""
-        return self.view(start, end, as_of=as_of).half_width(require_beta(beta))
+        ``beta``; see :meth:`view`. Exact, and it costs no privacy. A window of which a part is not
+        public is refused."""
+        return self._whole(start, end, as_of).half_width(require_beta(beta))
+
+    def _whole(self, start: int, end: int, as_of: int | None) -> View:
+        view = self.view(start, end, as_of=as_of)
+        if view.partial:
+            bound = f"at most {view.reached}, up to which figures are public"
+            raise bad_parameter(
+                "end", end, bound, "ask as_of a later step, or view() for that part"
+            )
+        return view
+
+    def error_bound(self, step: int, beta: float) -> int:
+        """A bound on the noise in the live total after a step, of all that is public by then; see
+        :meth:`Mechanism.error_bound`."""
+        return self.view(0, int(require_step(step))).half_width(require_beta(beta))
 
     def figure_interval(self, level: int, stage: int = 0, beta: float = 0.05) -> int:
         """How far a figure may be from the true count at most, except with probability
@@ -389,14 +340,6 @@ class Blocks(ExactMechanism):
     def _from_fields(cls, fields: dict[str, Any]) -> Self:
         levels = fields.pop("levels")[: MOST_LEVELS + 1]
         return cls(*(Level(**each) for each in levels), **fields)
-
-
-def _shift_back(levels: Sequence[Level], end: int, now: int) -> int:
-    """The budget of the block of the largest of these levels that ends at ``end``, and of its last
-    child as long as the block above is open."""
-    *smaller, level = levels
-    back = level.stages[0].millionths
-    return back + (_shift_back(smaller, end, now) if smaller and end - level.length < now else 0)
 
 
 def stages_of(values: Iterable[tuple[str, Any, Any]]) -> tuple[Stage, ...]:
@@ -443,20 +386,15 @@ def _millionths(name: str, value: Any) -> int:
 
 
 def _check_levels(levels: tuple[Level, ...]) -> None:
-    """Refuse levels that do not nest, are published in the wrong order, or are tied wrongly."""
+    """Refuse levels that do not nest, or are published in the wrong order."""
     example = "such as Level(1, 0.5)"
     if not 1 <= len(levels) <= MOST_LEVELS:
         raise bad_parameter("levels", len(levels), f"1 to {MOST_LEVELS} levels", example)
     for number, level in enumerate(levels):
         if not isinstance(level, Level):
             raise bad_parameter(f"levels[{number}]", level, "a fadecount.Level", example)
-    if levels[0].tied:
-        remedy = "the smallest level has none below it to be tied to"
-        raise bad_parameter("levels[0] tied", True, "False", remedy)
-    smallest = levels[0]
     for number, (below, level) in enumerate(pairwise(levels), start=1):
-        smallest = smallest if level.tied else level
-        last, widest = below.stages[-1].lag, WIDEST_GROUP * smallest.length
+        last = below.stages[-1].lag
         for wrong, name, bound, remedy in (
             (
                 level.length <= below.length or level.length % below.length,
@@ -471,22 +409,10 @@ def _check_levels(levels: tuple[Level, ...]) -> None:
                 "lags must not fall with the length",
             ),
             (
-                level.tied and level.lag != below.lag,
-                "lag",
-                f"{below.lag}, the lag of the level below",
-                "a tie needs one lag; or leave out tied",
-            ),
-            (
                 level.lag < last,
                 "lag",
                 f"at least {last}, the last lag of the level below",
                 "move the later stage of the level below, or drop it",
-            ),
-            (
-                level.length > widest,
-                "length",
-                f"at most 2**30 times {smallest.length}, the smallest it is tied to",
-                "leave out a tie between them",
             ),
         ):
             if wrong:

@@ -37,11 +37,17 @@ from typing import Any, NamedTuple, Self
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from fadecount.checks import require_integer, require_real, require_whole, set_fields, shaped
+from fadecount.checks import (
+    require_delta,
+    require_integer,
+    require_real,
+    require_whole,
+    set_fields,
+    shaped,
+)
 from fadecount.errors import ParameterError, bad_parameter
 from fadecount.mechanisms.base import json_fields, json_line, require_keys
 from fadecount.mechanisms.blocks import MILLION, MOST_LEVELS, stages_of
-from fadecount.mechanisms.gaussian import require_delta
 from fadecount.mechanisms.noise_law import scale_of
 
 LENGTHS = ("1d", "1mo")

@@ -58,14 +58,9 @@ class EqualBlocks:
         return np.arange(start // length * length + length, end + 1, length, dtype=np.int64)
 
 
-ANNOUNCED = -1
-"""The stage of a figure that is no count: the difference that a tied block announced."""
-
-
 class Figure(NamedTuple):
     """A published number about the steps ``start + 1 .. end``: the count of a block of a level at a
-    stage (from 0), or the difference that it announced (stage ``ANNOUNCED``). With keys, the value
-    is an array over them."""
+    stage (from 0). With keys, the value is an array over them."""
 
     level: int
     start: int
@@ -80,10 +75,6 @@ class Figures(Protocol):
     @property
     def keys(self) -> int:
         """How many columns there are."""
-
-    def at(self, level: int, stage: int, ends: Integers) -> Integers:
-        """The figures of the blocks that end at ``ends``, or the differences that they announced
-        (stage ``ANNOUNCED``)."""
 
     def sums(self, level: int, stage: int, ends: Integers) -> Integers:
         """The sum of the figures of all blocks up to the one that ends at each of ``ends``,
@@ -106,12 +97,8 @@ class ListedFigures:
             given = np.array([np.ravel(values[end]) for end in ends.tolist()])
             rows = given.astype(np.int64, casting="same_kind")
             sums = np.concatenate([np.zeros_like(rows[:1]), np.cumsum(rows, axis=0)])
-            self._columns[name] = ends, rows, sums
-
-    def at(self, level: int, stage: int, ends: Integers) -> Integers:
-        known, rows, _ = self._columns[level, stage]
-        return rows[np.searchsorted(known, ends)]
+            self._columns[name] = ends, sums
 
     def sums(self, level: int, stage: int, ends: Integers) -> Integers:
-        known, _, sums = self._columns[level, stage]
+        known, sums = self._columns[level, stage]
         return sums[np.searchsorted(known, ends, side="right")]

@@ -21,7 +21,7 @@ from numpy.typing import NDArray
 
 from fadecount.checks import require_budget, require_integer, set_fields
 from fadecount.errors import ParameterError, bad_parameter
-from fadecount.mechanisms.base import ExactMechanism, require_sequence
+from fadecount.mechanisms.base import RunningTotal, require_sequence
 from fadecount.mechanisms.loss import units_of
 from fadecount.mechanisms.noise_law import variance_of
 from fadecount.mechanisms.schedule import Schedule
@@ -35,7 +35,7 @@ intervals."""
 
 
 @dataclass(frozen=True, slots=True, repr=False)
-class Intervals(ExactMechanism):
+class Intervals(RunningTotal):
     """A running count with noise of your own schedule: each ``(first, last, epsilon)`` is one noise
     variable of scale ``1 / epsilon`` in the outputs of the steps ``first .. last``.
 

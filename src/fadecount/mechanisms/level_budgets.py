@@ -33,14 +33,14 @@ from fadecount.checks import (
     set_fields,
 )
 from fadecount.errors import bad_parameter
-from fadecount.mechanisms.base import ExactMechanism, require_delay, require_sequence
+from fadecount.mechanisms.base import RunningTotal, require_delay, require_sequence
 from fadecount.mechanisms.loss import units_of
 from fadecount.mechanisms.schedule import LEVELS, Schedule
 
 _EXACT = Context(prec=60, rounding=ROUND_HALF_EVEN)
 
 
-class LevelMechanism(ExactMechanism):
+class LevelMechanism(RunningTotal):
     """A mechanism given by level budgets and a delay; its loss is exact for any budgets
     (docs/theory.md, section 4)."""
 

@@ -7,7 +7,7 @@ import json
 from pathlib import Path
 
 from fadecount.durations import format_duration
-from fadecount.errors import ParameterError
+from fadecount.errors import ParameterError, bad_parameter
 from fadecount.mechanisms.base import Mechanism
 from fadecount.mechanisms.discovery import Discovery
 from fadecount.mechanisms.unit import ONE_EVENT, Unit
@@ -36,13 +36,28 @@ def _read(path: str) -> str:
         ) from error
 
 
-def read_discovery(path: str) -> Discovery | None:
-    """The discovery of keys in a plan file; None if the plan has none."""
+def read_discovery(path: str, *, other: str | None = None) -> Discovery | None:
+    """The discovery of keys in a plan file; None if the plan has none. One that has no room for
+    ``other`` is refused: see :func:`require_room_for_other`."""
     try:
-        discovery = json.loads(_read(path)).get("discovery")
+        plan = json.loads(_read(path))
+        discovery = plan.get("discovery")
     except (ValueError, AttributeError):
         return None
+    require_room_for_other(plan, other)
     return None if discovery is None else Discovery.from_json(json.dumps(discovery))
+
+
+def require_room_for_other(plan: object, other: str | None) -> None:
+    """Refuse to count hidden events under the key ``other`` too with a plan whose discovery may use
+    all of every loss: both losses would add up to more than the plan promises."""
+    try:
+        share = plan["plan"]["request"]["discover"][1]  # type: ignore[index] # what is no such object is a KeyError or TypeError
+    except (KeyError, TypeError, IndexError):
+        return
+    if other is not None and share == 1.0:
+        bound = "left out, as the plan's keys that appear use all of its loss"
+        raise bad_parameter("other", other, bound, "plan again, such as with --discover 1d=0.5")
 
 
 def read_planned_unit(path: str) -> Unit | None:

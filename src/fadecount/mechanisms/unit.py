@@ -18,7 +18,7 @@ LARGEST_EVENTS = 1_000_000
 Key = int | str
 """The position of a declared key, or the text of a hidden one."""
 Noted = bytes | tuple[bytes, Key]
-"""The digest of a person, or that of a person and a key."""
+"""The digest of a person, or that of a person and a key, or that of an address and a key."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -115,7 +115,7 @@ class Unit:
 
     def loss(self, mechanism: Mechanism, age: int) -> Loss:
         """What everything that a mechanism published by an age can reveal about a unit together."""
-        return mechanism.composed_loss(age, sensitivity=self.per_key, keys=self.keys)
+        return mechanism.composed_loss(age, times=self.sensitivity)
 
     def scaled(self, promise: Mechanism, planned: Unit | None = None) -> Mechanism:
         """The mechanism with which the promise of another one, made for a change of one count by 1,
@@ -123,7 +123,7 @@ class Unit:
         it is, and refused if this unit is another, or larger."""
         if planned is None:
             try:
-                return promise.for_sensitivity(self.per_key, keys=self.keys)
+                return promise.for_sensitivity(self.sensitivity)
             except ParameterError as error:
                 remedy = "no noise is wide enough for its share of the loss; allow more"
                 raise bad_parameter("unit", self.text, "a smaller one", remedy) from error
@@ -235,9 +235,32 @@ class Unit:
 ONE_EVENT = Unit()
 
 
+ADDRESS_BYTES = 16
+"""So many bytes of a person's digest are that of the address."""
+
+
+def address_part(person: str) -> str:
+    """The address of a person: the name up to the first space. A visitor of a website is named by
+    an address and a number.
+
+    >>> address_part("192.0.2.1 17"), address_part("ann")
+    ('192.0.2.1', 'ann')
+    """
+    return person.partition(" ")[0]
+
+
+def address_digest(person: str, key: bytes) -> bytes:
+    """The part of :func:`person_digest` that persons of one address share."""
+    return _digest(address_part(person), key, b"address")
+
+
 def person_digest(person: str, key: bytes) -> bytes:
     """A digest of fixed size that stands for a person while a tick is open; the text itself is not
-    kept. It is keyed, so nobody outside can find two people with the same digest."""
-    return hashlib.blake2b(
-        person.encode("utf-8", "surrogatepass"), digest_size=16, key=key
-    ).digest()
+    kept. It is keyed, so nobody outside can find two people with the same digest. It begins with
+    that of the address."""
+    return address_digest(person, key) + _digest(person, key)
+
+
+def _digest(text: str, key: bytes, kind: bytes = b"") -> bytes:
+    name = text.encode("utf-8", "surrogatepass")
+    return hashlib.blake2b(name, digest_size=ADDRESS_BYTES, key=key, person=kind).digest()

@@ -1,29 +1,20 @@
-"""Exact discrete Laplace and rounded Gaussian noise, and its generator. No other package uses
-entropy."""
+"""Exact discrete Laplace noise, and its generator. No other package uses entropy."""
 
-from fadecount.noise.ahead import Ahead, Ratchet
 from fadecount.noise.chain import Chain, Difference
 from fadecount.noise.entropy import unpredictable
-from fadecount.noise.gaussian import LARGEST_DEVIATION, SMALLEST_DEVIATION, RoundedGaussian
 from fadecount.noise.generator import Lineage, require_lineage
 from fadecount.noise.keyed import KeyedNoise
 from fadecount.noise.laplace import LARGEST_SCALE, DiscreteLaplace
-from fadecount.noise.source import Law, NoiseSource, SystemNoise
+from fadecount.noise.source import NoiseSource, SystemNoise
 
 __all__ = [
-    "LARGEST_DEVIATION",
     "LARGEST_SCALE",
-    "SMALLEST_DEVIATION",
-    "Ahead",
     "Chain",
     "Difference",
     "DiscreteLaplace",
     "KeyedNoise",
-    "Law",
     "Lineage",
     "NoiseSource",
-    "Ratchet",
-    "RoundedGaussian",
     "SystemNoise",
     "require_lineage",
     "unpredictable",

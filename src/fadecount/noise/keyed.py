@@ -46,7 +46,6 @@ from numpy.typing import NDArray
 
 from fadecount.errors import ParameterError
 from fadecount.noise.laplace import UNDETERMINED, DiscreteLaplace, prefix_table
-from fadecount.noise.source import Law
 
 SHORTEST_SECRET = 32
 _PURPOSE = b"fadecount keyed noise 1"
@@ -100,7 +99,7 @@ class KeyedNoise:
         return f"KeyedNoise({len(self.tags)} keys)"
 
     def many(
-        self, law: Law, level: int, rounds: range, nodes: range, width: int
+        self, law: DiscreteLaplace, level: int, rounds: range, nodes: range, width: int
     ) -> NDArray[np.int64]:
         if width != len(self.tags):
             raise ParameterError(
@@ -119,7 +118,6 @@ class KeyedNoise:
             for key, target in zip(keys, words[:, start : start + at_once], strict=True):
                 target[...] = _encrypted(key, blocks)[:, 0].reshape(target.shape)
 
-        assert isinstance(law, DiscreteLaplace)  # no counter has Gaussian noise from a secret
         flat = words.reshape(-1)
         draws = _by_table(law, flat) if law.tabled else np.full(len(flat), UNDETERMINED)
         rest = np.flatnonzero(draws == UNDETERMINED)

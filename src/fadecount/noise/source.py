@@ -11,31 +11,21 @@ from typing import Protocol
 import numpy as np
 from numpy.typing import NDArray
 
-from fadecount.noise.ahead import Ahead, Ratchet
-from fadecount.noise.gaussian import RoundedGaussian
 from fadecount.noise.generator import Lineage, require_lineage, words
 from fadecount.noise.laplace import DiscreteLaplace
 
 _LARGE = 1 << 16
 _NOTHING = np.empty(0, dtype=np.int64)
 
-Law = DiscreteLaplace | RoundedGaussian
-
 
 class NoiseSource(Protocol):
     """Draws the noise variables ``(level, round, node)``, each at most once."""
 
     def many(
-        self, law: Law, level: int, rounds: range, nodes: range, width: int
+        self, law: DiscreteLaplace, level: int, rounds: range, nodes: range, width: int
     ) -> NDArray[np.int64]:
         """The variables of ``width`` counts for each round and node, in the shape (rounds, nodes,
         width): only to be read."""
-
-    def ahead(
-        self, law: DiscreteLaplace, level: int, node: int, width: int, state: bytes | None
-    ) -> Ahead:
-        """The variables of ``width`` counts from a node on, at round 0, before they are used; from
-        a saved ``state``, if it is given. Another one is refused with a ``ValueError``."""
 
 
 class SystemNoise:
@@ -50,23 +40,18 @@ class SystemNoise:
 
     def __init__(self) -> None:
         self._lineage = Lineage.current
-        self._blocks: dict[Law, NDArray[np.int64]] = {}
-        self._sizes: dict[Law, int] = {}
+        self._blocks: dict[DiscreteLaplace, NDArray[np.int64]] = {}
+        self._sizes: dict[DiscreteLaplace, int] = {}
 
     def many(
-        self, law: Law, level: int, rounds: range, nodes: range, width: int
+        self, law: DiscreteLaplace, level: int, rounds: range, nodes: range, width: int
     ) -> NDArray[np.int64]:
         require_lineage(self._lineage)
         count = len(rounds) * len(nodes) * width
         draws = self._small(law, count) if 2 * count < _LARGE else _fresh(law, count)
         return draws.reshape(len(rounds), len(nodes), width)
 
-    def ahead(
-        self, law: DiscreteLaplace, level: int, node: int, width: int, state: bytes | None
-    ) -> Ahead:
-        return Ratchet(law, width, state)
-
-    def _small(self, law: Law, count: int) -> NDArray[np.int64]:
+    def _small(self, law: DiscreteLaplace, count: int) -> NDArray[np.int64]:
         block = self._blocks.get(law, _NOTHING)
         if len(block) < count:  # as many as asked for at first, then ever more at once
             before = self._sizes.get(law, 0)
@@ -76,5 +61,5 @@ class SystemNoise:
         return draws
 
 
-def _fresh(law: Law, count: int) -> NDArray[np.int64]:
+def _fresh(law: DiscreteLaplace, count: int) -> NDArray[np.int64]:
     return law.fill(np.empty(count, dtype=np.int64), words)

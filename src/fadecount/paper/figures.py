@@ -251,9 +251,7 @@ def blocks_like(row: TableRow, first: int) -> tuple[fc.Blocks, float]:
     scale = _PLANNED / float(losses[-1])
     # Up to the end of a stretch no more is lost than the curve allows at its start.
     targets = {end: scale * float(losses[start]) for start, end in zip(starts, ends, strict=True)}
-    block_request = BlockRequest(
-        lengths=tuple(plain_lengths(row.horizon)), ties=first > 0, most_lags=_LAGS
-    )
+    block_request = BlockRequest(lengths=tuple(plain_lengths(row.horizon)), most_lags=_LAGS)
     shape = blocks_for(read_request(loss=targets, horizon=row.horizon), block_request)
     assert shape is not None
     blocks = shape.for_mse(MSE, horizon=row.horizon, continuous=True)

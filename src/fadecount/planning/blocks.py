@@ -1,4 +1,4 @@
-"""From a promise and a request to block counters: lengths, lags, ties, stages and budgets.
+"""From a promise and a request to block counters: lengths, lags, stages and budgets.
 
 Lags are the targets' ages plus one: no others help, since a figure may as well appear as early as
 the promise allows (docs/theory.md). What is spent in the region between two targets counts against
@@ -14,7 +14,7 @@ import math
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from fractions import Fraction
-from operator import itemgetter
+from operator import attrgetter
 
 import numpy as np
 
@@ -49,23 +49,23 @@ _MOST_LAGS = 12
 class BlockRequest:
     """What is requested of a block counter, in steps.
 
-    ``lengths`` are allowed for levels; ``figures`` maps lengths to the weights of their figures'
-    noise beside the total's; lengths ``kept`` are levels in any case. ``most_lags`` says how many
-    lags the search looks at.
+    ``lengths`` are allowed for levels, and the smallest one is a level in any case; ``figures``
+    maps lengths to the weights of their figures' noise beside the total's; lengths ``kept`` are
+    levels in any case. ``most_lags`` says how many lags the search looks at.
     """
 
     lengths: tuple[int, ...]
     figures: Mapping[int, float] = field(default_factory=dict)
     kept: tuple[int, ...] = ()
-    ties: bool = True
     most_lags: int = _MOST_LAGS
 
 
-def block_request_for(request: Request) -> BlockRequest:
-    """The blocks that a request asks for; by default, for a total with readable hours and days,
-    which become levels, if the tick is a part of them, and else for the total alone. With a tick,
-    lengths are those of the calendar, so that a stream can publish the levels. Distinct persons do
-    not add up: a level that is longer than their slot would spend the loss on nothing."""
+def block_request_for(request: Request, shortest: int = 1) -> BlockRequest:
+    """The blocks that a request asks for, multiples of the ``shortest``; by default, for a total
+    with readable hours and days, which become levels, if the tick is a part of them, and else for
+    the total alone. With a tick, lengths are those of the calendar, so that a stream can publish
+    the levels. Distinct persons do not add up: a level that is longer than their slot would spend
+    the loss on nothing."""
     horizon, tick = request.horizon, request.tick_seconds
     kept: list[int] = []
     if request.figures is None:
@@ -81,8 +81,9 @@ def block_request_for(request: Request) -> BlockRequest:
         lengths.update(each for each in range(1, min(least, 1 << 16)) if least % each == 0)
         lengths.update(least * each for each in plain_lengths(max(1, horizon // least)))
     most = request.longest_figure
+    lengths = {each for each in lengths if each <= most and each % shortest == 0}
     return BlockRequest(
-        lengths=tuple(sorted(each for each in lengths if each <= most)),
+        lengths=tuple(sorted(lengths)),
         figures={each: weight for each, weight in figures.items() if each <= most},
         kept=tuple(each for each in kept if each <= most),
     )
@@ -189,30 +190,24 @@ def blocks_for(request: Request, block_request: BlockRequest) -> Blocks | None:
 
 
 def _candidates(every: Regions, horizon: int, block_request: BlockRequest) -> Iterator[Blocks]:
-    """The block counters that the search tried, best first. The best one without ties is tried
-    with ties too."""
+    """The block counters that the search tried, best first."""
     if min(every.caps) < 1:
         return
     regions = every.with_fewer(block_request.most_lags)
-    seeds: list[Chain] = [(Step(1, 0),)]
-    tried: list[tuple[float, Chain, Vector]] = []
-    for ties in (False, True)[: 1 + block_request.ties]:
-        graph = Graph(
-            block_request.lengths,
-            regions.lags,
-            horizon,
-            ties=ties,
-            figures=block_request.figures,
-            kept=block_request.kept,
-        )
-        search = Search(graph, regions.counts, np.array(regions.caps) / MILLION)
-        seeds.append(graph.chain(search.run(seeds).path))
-        tried += [
-            (each.error, graph.chain(each.path), each.increments) for each in search.known.values()
-        ]
-    for _, chain, increments in sorted(tried, key=itemgetter(0)):
-        spent = regions.whole(increments.tolist(), [step.region for step in chain])
-        if all(each > 0 or step.later for step, each in zip(chain, spent, strict=True)):
+    graph = Graph(
+        block_request.lengths,
+        regions.lags,
+        horizon,
+        figures=block_request.figures,
+        kept=block_request.kept,
+    )
+    search = Search(graph, regions.counts, np.array(regions.caps) / MILLION)
+    search.run([(Step(graph.lengths[0], 0),)])
+    tried = sorted(search.known.values(), key=attrgetter("error"))
+    for each in tried:
+        chain = graph.chain(each.path)
+        spent = regions.whole(each.increments.tolist(), [step.region for step in chain])
+        if all(more > 0 or step.later for step, more in zip(chain, spent, strict=True)):
             yield _blocks(chain, spent, regions.lags)
 
 
@@ -224,7 +219,4 @@ def _blocks(chain: Chain, spent: list[int], lags: tuple[int, ...]) -> Blocks:
         before = stages.setdefault(step.length, [])
         if increment:
             before.append((lags[step.region], increment + (before[-1][1] if before else 0)))
-    ties = {step.length for step in chain if step.tied}
-    return Blocks(
-        *(Level.of_stages(each, pairs, tied=each in ties) for each, pairs in stages.items())
-    )
+    return Blocks(*(Level.of_stages(length, pairs) for length, pairs in stages.items()))

@@ -28,11 +28,12 @@ from dataclasses import dataclass, replace
 import numpy as np
 from numpy.typing import NDArray
 
-from fadecount.mechanisms.blocks import WIDEST_GROUP, mean_frontier, mean_square_part
+from fadecount.mechanisms.blocks import mean_frontier, mean_square_part
 from fadecount.planning.budgets import Vector, best_budgets, variance
 
 Indices = NDArray[np.int64]
 
+WIDEST_GROUP = 1 << 30
 WIDEST = 64
 """A level is at most so many times as long as the one before, unless no length is in between."""
 
@@ -71,9 +72,9 @@ def remainder_sum(length: int, lag: int, horizon: int) -> int:
 class Graph:
     """The chains over the allowed lengths and lags, and the weights of their steps.
 
-    Every chain begins with length 1 in the first region. ``figures`` gives extra weight to the
-    noise of a figure of some length: of its own level, or else of the sum of the blocks of the
-    largest level that make it up. Lengths ``kept`` must be levels.
+    Every chain begins with the smallest length in the first region. ``figures`` gives extra weight
+    to the noise of a figure of some length: of its own level, or else of the sum of the blocks of
+    the largest level that make it up. Lengths ``kept`` must be levels.
 
     A node is a step with what its ties depend on: ``(region, finest, length)``, finest < length in
     a group of ties, or 0 for a later stage, which nothing is tied to. Edges are sorted by tail.
@@ -85,12 +86,13 @@ class Graph:
         lags: Sequence[int],
         horizon: int,
         *,
-        ties: bool = True,
+        ties: bool = False,
         figures: Mapping[int, float] | None = None,
         kept: Iterable[int] = (),
     ) -> None:
         self.lags, self.horizon = tuple(lags), horizon
-        self.lengths = sorted({1, *(each for each in lengths if each <= horizon - lags[0])})
+        first, *longer = sorted(lengths)
+        self.lengths = [first, *(each for each in longer if each <= horizon - lags[0])]
         self.multiples = {each: self._multiples(each) for each in self.lengths}
         forms = [(each, each) for each in self.lengths]
         if ties:

@@ -12,13 +12,13 @@ import numpy as np
 from numpy.typing import NDArray
 
 from fadecount.durations import UNITS, format_duration
-from fadecount.mechanisms import Blocks, Gaussian, Gradual, Loss, Mechanism, views_of
+from fadecount.mechanisms import Blocks, Gradual, Loss, Mechanism, views_of
 from fadecount.mechanisms.views import Views
 from fadecount.planning.discovery import discovery_for
 from fadecount.planning.request import Request
 
 Steps = NDArray[np.int64]
-Shape = Blocks | Gradual | Gaussian
+Shape = Blocks | Gradual
 BETA = 0.05
 _SLOTS = (("an hour", UNITS["h"]), ("a day", UNITS["d"]), ("a month", UNITS["mo"]))
 
@@ -169,5 +169,5 @@ def lost(mechanism: Mechanism, age: int, request: Request) -> float:
         return shown.epsilon
     hidden = Loss(float(discovery.loss(age)))
     if request.discover[1] == 1.0:
-        return max(shown.amount, hidden.amount)
+        return max(shown.epsilon, hidden.epsilon)
     return Loss.together([(shown, 1), (hidden, 1)]).epsilon

@@ -17,12 +17,11 @@ from fractions import Fraction
 from itertools import pairwise
 from typing import Any
 
-from fadecount.checks import LONGEST, require_integer, require_real, require_tick
+from fadecount.checks import LONGEST, require_delta, require_integer, require_real, require_tick
 from fadecount.durations import UNITS, parse_duration
 from fadecount.errors import ParameterError, bad_parameter
 from fadecount.mechanisms import ONE_EVENT, Mechanism, Unit
 from fadecount.mechanisms.discovery import LENGTHS
-from fadecount.mechanisms.gaussian import require_delta
 
 LARGEST_LOSS = float(1 << 20)
 
@@ -34,10 +33,10 @@ class Request:
     ``mean_error`` limits the root of the mean squared error over the horizon: of the noise, not of
     what a delay hides. ``delay`` is by how much outputs lag. ``tick_seconds`` is the
     length of a step. ``figures`` are lengths and the weights of their figures beside the total
-    (None: hours and days that can be read). ``delta`` is the chance with which a promise may fail;
-    without it only pure losses are planned. ``discover`` is the length of the blocks in which keys
+    (None: hours and days that can be read). ``discover`` is the length of the blocks in which keys
     appear by themselves, and what part of every loss this may use: 1 where each event counts under
-    a declared key or a hidden one, less where it counts under both.
+    a declared key or a hidden one, less where it counts under both. ``delta`` is the chance with
+    which a key may appear that one person alone brought.
     """
 
     horizon: int
@@ -123,6 +122,9 @@ def read_request(
         mean_error = require_real(
             "mean_error", mean_error, low=0.0, high=1e18, open_ends=True, remedy=remedy
         )
+    if delta is not None and discover is None:
+        remedy = "it is the chance of an exception that only keys that appear by themselves have"
+        raise bad_parameter("delta", delta, "given with discover only", remedy)
     weights = None if figures is None else _in_steps("figures", figures, seconds)
     return Request(
         horizon=longest,

@@ -45,7 +45,9 @@ class HistoryRun(Run):
 
     @cached_property
     def _history(self) -> History:
-        return read(self._source, self.options, earlier=self._earlier)
+        hidden = self.stream.description.hidden
+        most = None if hidden is None else hidden.per_address
+        return read(self._source, self.options, earlier=self._earlier, per_address=most)
 
     @property
     def report(self) -> SourceReport:

@@ -38,8 +38,10 @@ class LiveRun(Run):
         self._source = "-" if path is None else str(path.resolve())
         self._waiting: dict[int, list[LiveRow]] = {}
         self._unstored = False
-        self._position = self._restore()
-        self._file = None if path is None else live.GrowingFile(path, options, self._position)
+        self._position, inode = self._restore()
+        self._file = (
+            None if path is None else live.GrowingFile(path, options, self._position, inode)
+        )
         self._reading = live.LiveReading(
             self._file or cast("BinaryIO", source),
             options,
@@ -68,6 +70,7 @@ class LiveRun(Run):
                     self._unstored = True
                 target = batch.open_tick if end is None else min(end, batch.open_tick)
                 yield from self._pass_to(target, batch.position)
+                self._writer.scrub()  # what is owed since two ticks closed within a minute
                 if self.stopped or target == end:
                     return
         finally:
@@ -108,7 +111,8 @@ class LiveRun(Run):
             for each in self._waiting.values()
             for tick, key, amount, person in each
         ]
-        body = json.dumps({"position": position, "waiting": waiting}).encode()
+        offset, inode = (position, None) if self._file is None else self._file.place(position)
+        body = json.dumps({"position": offset, "inode": inode, "waiting": waiting}).encode()
         persons = [person for *_, person in rows]
         if self.stream.description.unit.of == "person":
             persons = self._writer.hashes(persons)
@@ -118,13 +122,13 @@ class LiveRun(Run):
         accepted = self._writer.accept([Events(entries)], position=where)
         self.report.rows_dropped += len(rows) - accepted.counted
 
-    def _restore(self) -> int:
-        """Restore the read position of an earlier run, and the events that it has read but not
-        counted yet."""
+    def _restore(self) -> tuple[int, int | None]:
+        """Restore the read position of an earlier run, in which file it is, and the events that it
+        has read but not counted yet."""
         body = self._writer.position(self._source)
         if body is None:
-            return 0
+            return 0, None
         stored = json.loads(body)
         for tick, key, amount, person in stored["waiting"]:
             self._waiting.setdefault(tick, []).append((tick, key, amount, bytes.fromhex(person)))
-        return int(stored["position"])
+        return int(stored["position"]), stored["inode"]

@@ -233,7 +233,7 @@ def stream_info(
         distinct_per=description.unit.distinct_per,
         unit=description.unit,
         unit_text=description.unit.text,
-        interval=f"95 %, {description.unit.covers}",
+        interval=f"95 %, {description.covers}",
         group=None if status.group is None else status.group.about,
         hidden=None if hidden is None else hidden.about(loss.histories),
         histories=loss.histories,
@@ -270,14 +270,10 @@ def _levels(status: Status, loss: StreamLoss, with_next: bool) -> tuple[LevelInf
 
 
 def _next_figure(status: Status, calendar: BlockCalendar, level: int, lag: int) -> NextFigure:
-    """The block of a level that has its figure of this stage next. Void blocks have none."""
+    """The block of a level that has its figure of this stage next."""
     start = calendar.frontier(level, max(0, status.published_steps - lag))
-    while True:
-        calendar = calendar.reaching(start)
-        end = calendar.end(level, start + 1)
-        if (level, end) not in status.voids:
-            break
-        start = end
+    calendar = calendar.reaching(start)
+    end = calendar.end(level, start + 1)
     shown, first = status.description.ticks.local, calendar.first_tick
     return NextFigure(
         start=shown(first + start), end=shown(first + end), published=shown(first + end + lag)

@@ -268,7 +268,8 @@ class Client:
                 if response.status_code not in _AGAIN:
                     raise failure
                 with suppress(ValueError):
-                    pause = min(_LONGEST_PAUSE, float(response.headers.get("retry-after", pause)))
+                    wanted = float(response.headers.get("retry-after", pause))
+                    pause = max(0.0, min(_LONGEST_PAUSE, wanted))
             if attempt + 1 < self._attempts:
                 time.sleep(pause * (0.5 + int.from_bytes(unpredictable(2)) / 65536))
         raise failure

@@ -58,9 +58,24 @@ class Connections:
         self.application, self.limits = application, limits
         self.open: set[Connection] = set()
         self.waiting: OrderedDict[Connection, None] = OrderedDict()
-        """Those without a request to answer, the ones that have waited longest first."""
-        self._sending = 0
+        """Those that wait for their client: for a whole request, or until it reads an answer; the
+        ones that have waited longest first."""
+        self.bodies: dict[Connection, int] = {}
+        """How many bytes of a body each keeps until its request is answered, the oldest first."""
+        self._kept = self._sending = 0
         self._readers: Counter[int] = Counter()
+
+    def keep(self, connection: Connection, size: int) -> None:
+        """Count bytes of a body that is arriving. If all bodies together have too many, the
+        unfinished one that began first is refused, so that slow ones cannot keep others out."""
+        self.bodies[connection] = self.bodies.get(connection, 0) + size
+        self._kept += size
+        while self._kept > self.limits.waiting_bytes:
+            next(each for each in self.bodies if each.is_arriving).refuse_body()
+
+    def drop(self, connection: Connection) -> None:
+        """The body of a connection is not kept any more."""
+        self._kept -= self.bodies.pop(connection, 0)
 
     @contextmanager
     def sending(self, body: bytes) -> Iterator[None]:
@@ -103,8 +118,8 @@ class Connection(asyncio.Protocol):
       read, and the connection is closed after the answer; the client sends it again on another one.
 
     A connection that exceeds a limit gets an answer if no other answer has begun, and is closed. If
-    there are too many connections, the one is closed that has waited longest without a request to
-    answer: silent ones cannot keep others out.
+    there are too many connections, the one is closed that has waited longest for its client, also
+    in the middle of a request or of an answer: silent and slow ones cannot keep others out.
     """
 
     transport: asyncio.Transport
@@ -125,6 +140,7 @@ class Connection(asyncio.Protocol):
         self._message_bytes = 0
         self._in_message = self._in_head = self._has_written = False
         self._keep_alive = True
+        self._is_live = self._is_half_closed = False
 
     # What the transport says.
 
@@ -144,10 +160,17 @@ class Connection(asyncio.Protocol):
     def connection_lost(self, exc: Exception | None) -> None:  # noqa: ARG002 - asyncio's word
         self._server.open.discard(self)
         self._server.waiting.pop(self, None)
+        self._server.drop(self)
         for each in (self._alarm, self._watching, self._task):
             if each is not None:
                 each.cancel()
         self._writable.set()
+
+    def eof_received(self) -> bool:
+        """The client sends nothing more: it gets the answer to a whole request, and no live events,
+        since one that is gone looks the same."""
+        self._keep_alive, self._is_half_closed = False, True
+        return self._task is not None and not self._is_live
 
     def data_received(self, data: bytes) -> None:
         if self._task is not None and not self._in_message:  # nothing is read before the answer
@@ -176,12 +199,15 @@ class Connection(asyncio.Protocol):
     def pause_writing(self) -> None:
         """The client reads more slowly than the answer is sent: check that it reads at all."""
         self._writable.clear()
+        self._server.waiting[self] = None
         self._watch()
 
     def resume_writing(self) -> None:
         if self._watching is not None:
             self._watching.cancel()
         self._writable.set()
+        if self._task is not None:
+            self._server.waiting.pop(self, None)
 
     def _watch(self, before: float = math.inf) -> None:
         unsent = self.transport.get_write_buffer_size()
@@ -195,6 +221,7 @@ class Connection(asyncio.Protocol):
     def on_message_begin(self) -> None:
         if self._task is not None:
             raise OverflowError("one request at a time")  # the parser stops here
+        self._server.waiting.move_to_end(self)
         self._in_message = self._in_head = True
         self._is_answered = self._has_written = False
         self._message_bytes = self._head_bytes = 0
@@ -228,7 +255,6 @@ class Connection(asyncio.Protocol):
             headers=headers,
             address=self._peer[0] if self._peer else "",
         )
-        self._server.waiting.pop(self, None)
         self._keep_alive = (
             parser.get_http_version() == "1.1"
             and parser.should_keep_alive()
@@ -259,6 +285,8 @@ class Connection(asyncio.Protocol):
             self._body += data
             if len(self._body) > self._most:
                 self._send(too_large(self._most))
+            else:
+                self._server.keep(self, len(data))
 
     def on_message_complete(self) -> None:
         self._in_message, self._deadline = False, math.inf
@@ -270,15 +298,29 @@ class Connection(asyncio.Protocol):
 
     # Answers.
 
+    @property
+    def is_arriving(self) -> bool:
+        """Whether a request is not complete that can still be answered."""
+        return self._task is None
+
+    def refuse_body(self) -> None:
+        """Answer before the body is complete: bodies take too much memory, all together."""
+        self._send(unavailable("too many bodies are arriving; send it again"))
+
     def _send(self, problem: Problem | None) -> None:
         """Begin to answer the request: with a refusal, or with what its handler makes. What comes
         of the body after that is not kept."""
         self._is_answered, self._body = True, bytearray()
+        if problem is not None:
+            self._server.drop(self)
+        if self._writable.is_set():
+            self._server.waiting.pop(self, None)
         self._task = self._loop.create_task(self._answer(problem))
 
     async def _answer(self, problem: Problem | None) -> None:
         server, request = self._server, self._request
         try:
+            await self._writable.wait()  # it must read its last answers first
             if problem is None:
                 answer = await server.application.answer(self._handler, request)
             else:
@@ -293,6 +335,7 @@ class Connection(asyncio.Protocol):
             log.error("an answer failed: %s", type(error).__name__)
             self.transport.abort()
         self._task, request.body = None, b""  # the connection may stay open for long
+        server.drop(self)
         if not self._keep_alive:
             self._close()
         elif not self.transport.is_closing():
@@ -303,7 +346,6 @@ class Connection(asyncio.Protocol):
     async def _write(self, answer: Answer) -> None:
         """Send an answer, unless the client is gone. A client that does not read holds no more than
         a piece of a large body in the buffers of its connection."""
-        await self._writable.wait()  # it must read its last answers first
         if self.transport.is_closing():
             return
         request = self._request
@@ -315,7 +357,8 @@ class Connection(asyncio.Protocol):
             for at in range(PIECE_BYTES, len(body), PIECE_BYTES):
                 await self._writable.wait()
                 self.transport.write(body[at : at + PIECE_BYTES])
-        if answer.frames is not None and request.method != "HEAD":
+        if answer.frames is not None and request.method != "HEAD" and not self._is_half_closed:
+            self._is_live = True
             self.transport.set_write_buffer_limits(high=0)  # a slow reader gets the newest only
             async with aclosing(answer.frames) as frames:
                 async for frame in frames:

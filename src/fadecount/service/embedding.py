@@ -31,6 +31,9 @@ NARROW = " ,.:fijlrt"
 """Letters of a badge that take 4 of its pixels; the others take 6.8."""
 
 BARS = 30
+KEYS_IN_CSV = (
+    "A key that begins with = + - @, also after apostrophes, has one more apostrophe first."
+)
 MOST_ROWS = 50_000
 """Rows of a data package: those of the newest slots."""
 
@@ -208,7 +211,14 @@ def get_package(request: ReadRequest) -> Tagged:
         "mediatype": "text/csv",
         "encoding": "utf-8",
         "schema": {
-            "fields": [{"name": name, "type": kinds.get(name, "string")} for name in columns],
+            "fields": [
+                {
+                    "name": name,
+                    "type": kinds.get(name, "string"),
+                    **({"description": KEYS_IN_CSV} if name == "key" else {}),
+                }
+                for name in columns
+            ],
             "primaryKey": ["start", "end", "key"],
         },
     }
@@ -217,8 +227,8 @@ def get_package(request: ReadRequest) -> Tagged:
         "profile": "data-package",
         "name": description.name.lower(),
         "title": f"Counts of {description.name} with differential privacy",
-        "description": f"The true value lies from low to high 95 % of the time ({unit.covers})."
-        f" The promise is made for {unit.text}.",
+        "description": "The true value lies from low to high 95 % of the time"
+        f" ({description.covers}). The promise is made for {unit.text}.",
         "resources": [figures, {"name": "promise", "path": "promise.json", "format": "json"}],
     }
     return tagged_json(package)

@@ -3,8 +3,7 @@ figure is rounded up.
 
 A loss ``x`` is explained as a guess. Suppose someone believes with probability 1/2 that an event
 happened. After seeing everything published, they can be at most ``e**x / (1 + e**x)`` sure. By
-Bayes' rule this is equivalent to the loss itself. For Gaussian noise the guess is right with
-probability ``Phi(mu / 2)``, where ``mu`` is what the loss stands for.
+Bayes' rule this is equivalent to the loss itself.
 """
 
 from __future__ import annotations
@@ -16,7 +15,7 @@ from functools import lru_cache
 import numpy as np
 
 from fadecount.durations import UNITS, format_duration
-from fadecount.mechanisms import ONE_EVENT, Blocks, Gaussian, Loss, Mechanism, Unit
+from fadecount.mechanisms import ONE_EVENT, Blocks, Loss, Mechanism, Unit
 from fadecount.rounding import shown_chance, shown_loss
 from fadecount.service.answers import Statement
 from fadecount.streams.loss import StreamLoss
@@ -109,23 +108,13 @@ class FadingCurve:
         """A loss as numbers, and what it means for someone who guesses ``whether``; for readers who
         have never heard of differential privacy. Says what a delta means, if there is one."""
         sure = shown_chance(loss.certainty)
-        certain = sure.startswith("over")
-        guess = (
+        known = "all but certain" if sure.startswith("over") else f"at most {sure} sure"
+        meaning = (
             f"Someone who would have guessed fifty-fifty whether {whether} can, from everything"
-            " published since,"
+            f" published since, be {known}{self.stream.exception}."
         )
-        if not loss.amount:
+        if not loss.epsilon:
             meaning = "Nothing has been published about it yet."
-        elif isinstance(self.mechanism, Gaussian):
-            right = "nearly always right" if certain else f"right in at most {sure} of cases"
-            chance = f"holds except with a chance of {self.mechanism.delta:g}"
-            meaning = (
-                f"{guess} make a best guess that is {right}. The figure for the loss {chance}."
-            )
-        else:
-            exception = "" if self.stream.hidden is None else self.stream.exception
-            known = "all but certain" if certain else f"at most {sure} sure"
-            meaning = f"{guess} be {known}{exception}."
         return Statement(
             loss=loss.epsilon,
             shown=shown_loss(loss.epsilon),

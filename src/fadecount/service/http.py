@@ -85,6 +85,9 @@ def too_large(limit: int) -> Problem:
     return Problem(413, "too_large", f"the body must be at most {limit} bytes; send smaller ones")
 
 
+NOT_IN_ORDER = "the stream is not in order; the operator's log says why"
+
+
 def unavailable(detail: str = "the service cannot take this now; send it again") -> Problem:
     return Problem(503, "unavailable", detail, (b"retry-after", b"1"))
 

@@ -20,6 +20,8 @@ from msgspec import Meta, Struct
 
 from fadecount.durations import parse_duration
 from fadecount.service.http import bad_request, refusing
+from fadecount.streams.description import ONLY_KEY
+from fadecount.streams.discovery import LONGEST_KEY
 
 MOST_COUNT = 1_000_000
 """The largest count of one entry."""
@@ -27,14 +29,11 @@ MOST_COUNT = 1_000_000
 MOST_AMOUNT = 1 << 20
 MOST_EVENTS = 50_000
 MOST_KEYS = 100_000
-LONGEST_NAME = 128
 LONGEST_ID = 200
-ONLY_KEY = "all"
-"""The key of a stream that was created without keys."""
 
 Body = TypeVar("Body", bound=Struct)
 Question = TypeVar("Question", bound="Query")
-Text = Annotated[str, Meta(min_length=1, max_length=LONGEST_NAME)]
+Text = Annotated[str, Meta(min_length=1, max_length=LONGEST_KEY)]
 _KEYS = Meta(min_length=1, max_length=MOST_KEYS, description="all different; keys are public")
 Keys = Annotated[list[Text], _KEYS]
 Count = Annotated[int, Meta(ge=0, le=MOST_COUNT)]
@@ -45,7 +44,7 @@ class Event(Struct, forbid_unknown_fields=True, frozen=True, gc=False):
     """Something that happened: under a key, so many times, each time with an `amount`: more than
     the unit's counts as that."""
 
-    key: Annotated[str, Meta(max_length=LONGEST_NAME)] = ONLY_KEY
+    key: Annotated[str, Meta(max_length=LONGEST_KEY)] = ONLY_KEY
     count: Count = 1
     amount: Annotated[int, Meta(ge=0, le=MOST_AMOUNT)] = 1
 
@@ -140,7 +139,7 @@ _NEXT = "the `next` of a page"
 class StreamsQuery(Query, frozen=True):
     """Which page of the list of streams."""
 
-    cursor: Annotated[str, _described(_NEXT, max_length=LONGEST_NAME, pattern="^[^\0]*$")] = ""
+    cursor: Annotated[str, _described(_NEXT, max_length=LONGEST_KEY, pattern="^[^\0]*$")] = ""
 
 
 class FigureQuery(Query, frozen=True):
@@ -237,7 +236,8 @@ def _sentence(reason: str) -> str:
     return f"{where} does not fit: {reason.replace('`', '')}; see /v1/openapi.json"
 
 
-LONGEST_QUERY = 2048
+LONGEST_QUERY = 4096
+"""Bytes: the longest key takes 2,400, encoded."""
 
 
 @lru_cache(maxsize=512)

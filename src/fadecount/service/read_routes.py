@@ -8,8 +8,9 @@ has an entity tag, so a reader who has it already gets a status 304.
 from __future__ import annotations
 
 import asyncio
+from collections import Counter
 from collections.abc import AsyncGenerator, Awaitable, Callable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from datetime import datetime
 from functools import wraps
 from typing import Any
@@ -84,7 +85,15 @@ class ReadContext:
     """What the process that writes says of a stream."""
     trouble: Callable[[], str | None]
     """Why the service is not ready; None if it is."""
-    live_readers: int = 0
+    client_of: Callable[[Request], str]
+    """Who sent a request, behind proxies too."""
+    live: Counter[str] = field(default_factory=Counter)
+    """How many live readers each client has."""
+
+    @property
+    def live_readers(self) -> int:
+        """Open live connections."""
+        return self.live.total()
 
     def info(self, status: Status, keys: tuple[str, ...] | None = None) -> StreamInfo:
         """What is public about a stream now; without keys as in a list."""
@@ -265,8 +274,7 @@ def _figures(request: ReadRequest, per: str) -> tuple[Figures, int | None]:
     end = published.first_tick + published.steps if request.as_of is None else request.as_of
     if query.until is not None:
         end = min(end, _first_from(stream, query.until, "until"))
-    width, keys = max(1, len(request.positions)), max(1, len(stream.keys))
-    most = max(1, min(MOST_ROWS // width, MOST_CELLS // keys))
+    most = _most_slots(request)
     if per == TOTAL:
         begin = stream.status.shown_from if first is None else max(first, published.first_tick)
         following = begin + most
@@ -278,14 +286,20 @@ def _figures(request: ReadRequest, per: str) -> tuple[Figures, int | None]:
     return figures, following if following < end else None
 
 
+def _most_slots(request: ReadRequest) -> int:
+    """How many slots an answer has at most: few enough rows, made of few enough numbers."""
+    width, keys = max(1, len(request.positions)), max(1, len(request.stream.keys))
+    return max(1, min(MOST_ROWS // width, MOST_CELLS // keys))
+
+
 def _total(request: ReadRequest) -> Figures:
     published, stream, at = request.published, request.stream, request.query.at
     if at is None:
         return published.total(as_of=request.as_of)
+    if at.count(",") >= (most := _most_slots(request)):
+        raise bad_request("bad_query", f"at must have at most {most} times for so many keys")
     with refusing("bad_query", TIMES):
         times = [msgspec.convert(each, Time, strict=False) for each in at.split(",")]
-    if len(times) > 1 and len(times) * len(stream.keys) > MOST_CELLS:
-        raise bad_request("bad_query", f"{TIMES}; fewer, since the stream has many keys")
     ticks = [_tick(stream, time, "at") for time in times]
     began = stream.ticks.local(published.first_tick)
     detail = f"at must be {began} or later, where the stream began"
@@ -362,19 +376,22 @@ HEARTBEAT = b": still here\n\n"
 HEARTBEAT_SECONDS = 15.0
 RETRY_MILLISECONDS = 2000
 MOST_LIVE_READERS = 512
+LIVE_SHARE = 4
+"""A client may have a quarter as many live readers as there is room for more: 103 at most."""
 
 
 async def follow_live(context: ReadContext, request: Request) -> Answer:
     """Server-sent events: one at once if something is published, then one for each publication."""
-    stream = await context.pool.stream(request.name)
-    if context.pool.is_ending or context.live_readers >= MOST_LIVE_READERS:
+    stream, client = await context.pool.stream(request.name), context.client_of(request)
+    room = MOST_LIVE_READERS - context.live_readers
+    if context.pool.is_ending or LIVE_SHARE * context.live[client] >= room:
         raise unavailable("too many live readers; try again later")
-    frames = _frames(context, request.grant, stream)
+    frames = _frames(context, request.grant, stream, client)
     return Answer(b"", headers=LIVE_HEADERS, frames=frames)
 
 
 async def _frames(
-    context: ReadContext, grant: Grant | None, stream: PublicStream
+    context: ReadContext, grant: Grant | None, stream: PublicStream, client: str
 ) -> AsyncGenerator[bytes]:
     """What is published, until the service ends, the token is revoked or the stream is deleted.
 
@@ -384,7 +401,7 @@ async def _frames(
     """
     name, uid, pool = stream.name, stream.status.uid, context.pool
     after: int | None = None
-    context.live_readers += 1
+    context.live[client] += 1
     try:
         yield b"retry: %d\n\n" % RETRY_MILLISECONDS
         while True:
@@ -412,4 +429,4 @@ async def _frames(
             except TimeoutError:
                 yield HEARTBEAT
     finally:
-        context.live_readers -= 1
+        context.live -= Counter({client: 1})  # which forgets those without any

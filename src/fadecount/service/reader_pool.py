@@ -16,8 +16,8 @@ from dataclasses import dataclass, field, replace
 from functools import partial
 from typing import Any, TypeVar
 
-from fadecount.errors import RemovedError, StoreError
-from fadecount.service.http import Problem, not_found, unavailable
+from fadecount.errors import DatabaseError, RemovedError, StoreError
+from fadecount.service.http import NOT_IN_ORDER, Problem, not_found, unavailable
 from fadecount.service.parsing import LONGEST_QUERY
 from fadecount.streams.published import Published
 from fadecount.streams.reader import Reader
@@ -217,11 +217,13 @@ class ReaderPool:
             except RemovedError:
                 detail = "they were removed; ask from first_start on, or for longer slots"
                 raise Problem(410, "removed", detail) from None
-            except StoreError:
+            except DatabaseError:
                 self._local.reader = None
                 if reader is not None:
                     self._open.discard(reader)
                     reader.close()
+            except StoreError:
+                raise unavailable(NOT_IN_ORDER) from None
         raise unavailable()
 
 

@@ -24,6 +24,7 @@ from fadecount.service.settings import Settings, open_reader, open_store
 from fadecount.service.tokens import Access
 from fadecount.service.website import VisitContext, Websites
 from fadecount.service.writer import Leader, Writer
+from fadecount.sources.visits import customer_of
 
 __all__ = ["configure_logs", "serve"]
 
@@ -55,6 +56,7 @@ class Service:
     def __init__(self, settings: Settings) -> None:
         self._settings = settings
         self.access = Access(public=settings.public)
+        self._websites = settings.websites or Websites()
         self.pool = ReaderPool(lambda: open_reader(settings.storage))
         is_shared = settings.storage.database is not None
         self.writer = Writer(
@@ -73,8 +75,8 @@ class Service:
             metrics=self._metrics,
             state_of=self.writer.stream_state,
             trouble=self.trouble,
+            client_of=lambda request: customer_of(self._websites.address(request)),
         )
-        self._websites = settings.websites or Websites()
         visiting = VisitContext(websites=self._websites, writer=self.writer)
         tables = (
             (READING + PAGES, self.reading),
@@ -98,7 +100,11 @@ class Service:
         """Open the store, or raise the error that prevents it; then listen."""
         self._loop = asyncio.get_running_loop()
         self.writer.start()
-        await self.writer.call(self._websites.create)
+        try:
+            await self.writer.call(self._websites.create)
+        except BaseException:
+            self._close()
+            raise
         await self.read_tokens()
         self._looking = asyncio.create_task(self._look())
         self._looking.add_done_callback(self._looked)

@@ -34,8 +34,8 @@ def default_folder() -> Path:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Limits:
-    """Bounds on requests. The defaults suit one machine on a network that is not trusted. Limits
-    for single clients are for the proxy in front."""
+    """Bounds on requests. The defaults suit one machine on a network that is not trusted. All
+    but live readers are shared: limits for single clients are for the proxy in front."""
 
     body_bytes: int = 1 << 20
     request_seconds: float = 10.0
@@ -43,7 +43,8 @@ class Limits:
     send_seconds: float = 10.0
     connections: int = 1024
     waiting_bytes: int = 64 << 20
-    """What the batches that wait to be committed may take in memory, about."""
+    """So much memory, about, may each of these take: bodies of requests without an answer, batches
+    that wait to be committed, and visits of strangers that do."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -7,6 +7,7 @@ counted: neither its text nor its time says whether a page or a visitor was ther
 from __future__ import annotations
 
 import ipaddress
+import logging
 import re
 from collections.abc import Iterable, Iterator, Sequence
 from contextlib import suppress
@@ -25,13 +26,15 @@ from fadecount.service.http import (
     Problem,
     Request,
 )
-from fadecount.service.parsing import ONLY_KEY, Event, SentEvents, Visit
+from fadecount.service.parsing import Event, SentEvents, Visit
 from fadecount.service.writer import Leader, Writer
-from fadecount.sources.visits import page_of, visitor_of
+from fadecount.sources.visits import PER_ADDRESS, address_of, page_of, visitor_of
 from fadecount.streams import Description, Group, Ticks
+from fadecount.streams.description import ONLY_KEY
 from fadecount.streams.discovery import HiddenKeys
 from fadecount.streams.ticks import DAY
 
+log = logging.getLogger("fadecount.service")
 LARGEST_VISIT = 4096
 """Bytes of the body of a visit."""
 
@@ -89,11 +92,12 @@ class Counting:
         if self.discovers:
             stages = ((0, day), (LATER_DAYS * length, later))
             discovery = Discovery("1d", stages, DELTA, unit.keys)
-            hidden = HiddenKeys(discovery=discovery, sample=websites.sample)
+            sample = 1.0 if websites.sample is None else websites.sample
+            hidden = HiddenKeys(discovery=discovery, sample=sample, per_address=PER_ADDRESS)
         return Description(
             name=name,
             mechanism=Blocks(Level(1, hour), days) if hour else Blocks(days),
-            ticks=Ticks(tick_seconds=DAY // length, zone=websites.zone),
+            ticks=Ticks(tick_seconds=DAY // length, zone=websites.zone or "UTC"),
             unit=unit,
             group=group,
             hidden=hidden,
@@ -113,21 +117,22 @@ at most 3 pages once a day."""
 class Websites:
     """The websites whose visits are counted: their domains, pages that are declared, other hosts
     that may report, proxies whose word about addresses is taken, where days begin, and which part
-    of all other pages can appear."""
+    of all other pages can appear. The last two are fixed once a website is there: None is what it
+    has, or UTC and all of them."""
 
     domains: Sequence[str] = ()
     pages: Sequence[str] = ()
     hosts: Sequence[str] = ()
     proxies: Sequence[Network] = ()
-    zone: str = "UTC"
-    sample: float = 1.0
+    zone: str | None = None
+    sample: float | None = None
 
     def __post_init__(self) -> None:
         for domain in self.domains:
             if not _DOMAIN.fullmatch(domain):
                 bound = "a domain in small letters, of at most 80 characters"
                 raise bad_parameter("website", domain, bound, "such as example.org")
-        if not 1e-9 <= self.sample <= 1.0:
+        if self.sample is not None and not 1e-9 <= self.sample <= 1.0:
             remedy = "it is the part of all undeclared pages that can appear"
             raise bad_parameter("page_sample", self.sample, "from 1e-9 to 1", remedy)
         for domain in self.domains:
@@ -157,19 +162,41 @@ class Websites:
             host == domain or host.endswith(f".{domain}") or host in self.hosts
         )
 
-    def visitor_address(self, peer: str, forwarded: str) -> str:
+    def address(self, request: Request) -> str:
         """The address of a client: the last in the chain of addresses that is not a proxy's."""
-        chain = [*(each.strip() for each in forwarded.split(",") if each.strip()), peer]
+        forwarded = request.headers.get("x-forwarded-for", "").split(",")
+        chain = [*(each.strip() for each in forwarded if each.strip()), request.address]
         while len(chain) > 1 and _is_in(chain[-1], self.proxies):
             chain.pop()
         return chain[-1]
 
     def create(self, leader: Leader) -> None:
-        """Create the streams that are missing. Those that are there stay as they are."""
-        for domain in self.domains:
-            for described, keys in self.streams(domain):
-                if not leader.has(described.name):
-                    leader.create(described, keys)
+        """Create the streams that are missing, and declare the pages that are new. Refused if one
+        that is there has another zone or another sample."""
+        wanted = [each for domain in self.domains for each in self.streams(domain)]
+        for described, _ in wanted:
+            if (known := leader.description(described.name)) is not None:
+                self._require_same(known)
+        for described, keys in wanted:
+            name = described.name
+            if not leader.has(name):
+                leader.create(described, keys)
+            elif described.hidden is not None and leader.state(name) != "refused":
+                try:
+                    leader.declare(name, keys)
+                except Problem as problem:  # another process leads it
+                    log.error("pages of stream %s are not declared: %s", name, problem.detail)
+
+    def _require_same(self, known: Description) -> None:
+        """Refuse what a stream of a website is not."""
+        sample = self.sample if known.hidden is None else known.hidden.sample
+        for what, given, fixed in (
+            ("zone", self.zone, known.ticks.zone),
+            ("page_sample", self.sample, sample),
+        ):
+            if given not in (None, fixed):
+                bound = f"{fixed}, with which stream {known.name} began"
+                raise bad_parameter(what, given, bound, "leave it out: it cannot change")
 
     def streams(self, domain: str) -> Iterator[tuple[Description, list[str]]]:
         """The streams of a website, with their declared keys."""
@@ -195,13 +222,8 @@ def networks(texts: Iterable[str]) -> tuple[Network, ...]:
 
 
 def _is_in(address: str, among: Sequence[Network]) -> bool:
-    try:
-        number = ipaddress.ip_address(address)
-    except ValueError:
-        return False
-    if isinstance(number, ipaddress.IPv6Address):  # a socket for both shows an IPv4 address so
-        number = number.ipv4_mapped or number
-    return any(number in network for network in among)
+    number = address_of(address)
+    return number is not None and any(number in network for network in among)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -218,18 +240,18 @@ class VisitContext:
                 key = page if counting.discovers else ONLY_KEY
                 if key:
                     sent = SentEvents({Event(key): 1}, visitor)
-                    future = self.writer.accept(stream_name(domain, kind), sent, None)
+                    name = stream_name(domain, kind)
+                    future = self.writer.accept(name, sent, None, of_stranger=True)
                     future.add_done_callback(lambda done: done.cancelled() or done.exception())
 
 
 async def post_visit(context: VisitContext, request: Request) -> Answer:
     """Count a visit to a page of a website that is served here (`pageview` in the form of
     Plausible's events). The answer never says what was counted."""
-    with suppress(msgspec.DecodeError):
-        sent = _VISIT.decode(request.body)
+    if (sent := _sent(request.body)) is not None:
         websites, headers = context.websites, request.headers
         domain, url = (sent.domain or sent.d).lower(), sent.url or sent.u
-        address = websites.visitor_address(request.address, headers.get("x-forwarded-for", ""))
+        address = websites.address(request)
         visitor = visitor_of(address, headers.get("user-agent", ""))
         if (
             (sent.name or sent.n) == PAGEVIEW
@@ -237,10 +259,19 @@ async def post_visit(context: VisitContext, request: Request) -> Answer:
             and websites.reports(_host(url), domain)
             and websites.reports(_host(headers.get("origin", url)), domain)
             and visitor is not None
+            and address_of(address) is not None
             and "1" not in (headers.get("dnt"), headers.get("sec-gpc"))
         ):
             context.count(domain, page_of(url), visitor)
     return ACCEPTED
+
+
+def _sent(body: bytes) -> Visit | None:
+    """What was sent; None where it is not JSON in UTF-8, or no visit, or nested too deeply."""
+    try:
+        return _VISIT.decode(body)
+    except (ValueError, RecursionError):  # a msgspec.DecodeError is a ValueError
+        return None
 
 
 async def allow_visit(_context: VisitContext, _request: Request) -> Answer:
@@ -250,6 +281,7 @@ async def allow_visit(_context: VisitContext, _request: Request) -> Answer:
 
 def _host(url: str) -> str | None:
     try:
-        return urlsplit(url).hostname
+        parts = urlsplit(url)
     except ValueError:
         return None
+    return parts.hostname if parts.scheme in ("http", "https") else None

@@ -13,16 +13,18 @@ from typing import TypeVar
 import msgspec
 
 from fadecount.durations import parse_duration
-from fadecount.errors import ParameterError
+from fadecount.errors import ParameterError, StoreError
 from fadecount.mechanisms import (
     Discovery,
     Mechanism,
     Unit,
     planned_unit,
     require_planned_tick,
+    require_room_for_other,
 )
 from fadecount.service.answers import Done
 from fadecount.service.http import (
+    NOT_IN_ORDER,
     Answer,
     Request,
     bad_request,
@@ -32,7 +34,6 @@ from fadecount.service.http import (
 )
 from fadecount.service.parsing import (
     LONGEST_ID,
-    ONLY_KEY,
     NewKeys,
     NewStream,
     checked_text,
@@ -42,6 +43,7 @@ from fadecount.service.parsing import (
 from fadecount.service.writer import Leader, Writer
 from fadecount.streams import Description, Group, Ticks
 from fadecount.streams.audit_log import AuditLogError, acting_as
+from fadecount.streams.description import ONLY_KEY
 from fadecount.streams.discovery import HiddenKeys
 
 LARGEST_ON_LOOP = 1 << 14
@@ -60,7 +62,8 @@ _WRONG = {
     "wrong_unit": "unit must be the plan's: its tick or slot, and no more events, keys and amounts",
     "wrong_tick": "tick must be the one for which the plan was made; plan again for another",
     "bad_discovery": "discovery must be as a plan file holds it, for the same unit of one person's"
-    " day or month, and a mechanism of pure loss; other must be one of the declared keys",
+    " day or month; other must be one of the declared keys, and needs a plan that gives discovery a"
+    " part of every loss, such as 1d=0.5",
     "bad_group": "group must be a name, and group_loss must hold ages such as 30d, or ever, with"
     " losses that do not fall",
 }
@@ -99,6 +102,8 @@ async def create_stream(writer: Writer, request: Request) -> Answer:
         new = parse(body, NewStream)
         if request.grant is not None:
             request.grant.require_stream(checked_text(new.name, "name"))
+            if new.group is not None:  # its promise belongs to all of its streams
+                request.grant.require_stream(None)
         declared = [ONLY_KEY] if new.discovery is None else []
         described, keys = _description(new), declared if new.keys is None else _keys(new.keys)
         if new.other is not None and new.other not in keys:
@@ -126,10 +131,11 @@ async def _administer(writer: Writer, request: Request, work: Callable[[Leader],
 
     try:
         result: Result = await writer.call(act)
-    except AuditLogError as error:
+    except (AuditLogError, StoreError) as error:
         log.error("an administrative act is refused: %s", error)
+        damaged = isinstance(error, StoreError)
         detail = "the audit log cannot be written; the operator's log says why"
-        raise unavailable(detail) from None
+        raise unavailable(NOT_IN_ORDER if damaged else detail) from None
     return result
 
 
@@ -163,6 +169,7 @@ def _description(new: NewStream) -> Description:
             raise ParameterError("other must be given with a discovery")
         if new.discovery is None:
             return described
+        require_room_for_other(new.mechanism, new.other)
         fields = {"fadecount": "discovery", "version": 1, **new.discovery}
         discovery = Discovery.from_json(msgspec.json.encode(fields))
         return replace(described, hidden=HiddenKeys(discovery=discovery, other=new.other))

@@ -24,6 +24,7 @@ from typing import Any
 
 from fadecount.errors import (
     ClockError,
+    DatabaseError,
     FadecountError,
     FenceError,
     FullError,
@@ -32,11 +33,12 @@ from fadecount.errors import (
     ParameterError,
     StoreError,
 )
-from fadecount.service.http import Problem, bad_request, not_found, unavailable
+from fadecount.service.http import NOT_IN_ORDER, Problem, bad_request, not_found, unavailable
 from fadecount.service.parsing import SentEvents
 from fadecount.service.settings import Clock, Limits
 from fadecount.service.tokens import Tokens
 from fadecount.streams import Description, Store, Stream
+from fadecount.streams.audit_log import AuditLogError
 from fadecount.streams.figures import CELLS, Closed
 from fadecount.streams.inputs import Acceptance, Events, Intake, accept_together
 from fadecount.streams.stream import close_together
@@ -68,8 +70,6 @@ LONGEST_WAIT = 0.5
 
 WAITING_BYTES = 16 << 10
 """What a request that waits takes in memory beside its events, about."""
-
-NOT_IN_ORDER = "the stream is not in order; the operator's log says why"
 
 Sent = tuple[SentEvents, str | None]
 """Events as they were sent, and the id of their batch."""
@@ -174,9 +174,11 @@ class Leader:
             self._add(self._store.open(name))
         except LockedError:
             return
-        except FenceError as error:
+        except DatabaseError:
+            raise
+        except Exception as error:  # whatever is wrong with this stream, the others go on
             self._states[name] = "refused"
-            log.error("stream %s is refused: %s", name, error)
+            log.error("stream %s is refused: %s", name, _told(error))
 
     def _add(self, stream: Stream) -> None:
         name = stream.description.name
@@ -209,6 +211,12 @@ class Leader:
     def has(self, name: str) -> bool:
         """Whether there is such a stream."""
         return self._reader.has(name)
+
+    def description(self, name: str) -> Description | None:
+        """What a stream is; None if there is none, or if it is refused."""
+        if not self.has(name) or self._states.get(name) == "refused":
+            return None
+        return self._reader.status(name).description
 
     # What administrators do.
 
@@ -362,8 +370,7 @@ class Leader:
         """Close no more ticks of a stream. The log says why, with the text of an error only where
         it can hold no values."""
         if error is not None:
-            what = str(error) if isinstance(error, FullError) else type(error).__name__
-            log.error("stream %s cannot go on (%s): it is left alone", name, what)
+            log.error("stream %s cannot go on (%s): it is left alone", name, _told(error))
         self._states[name] = state
         for known in (self._intakes, self._ahead):
             known.pop(name, None)
@@ -421,8 +428,8 @@ class Leader:
         return due
 
     def tidy(self) -> bool:
-        """Look for streams without a leader, and remove or join some old rows of a stream, in a
-        short transaction; whether there may be more to do."""
+        """Look for streams without a leader, remove some old rows of a stream, in a short
+        transaction, and scrub the store; whether there may be more to do."""
         now = time.monotonic()
         if self._is_shared and (self._taking_over or now >= self._look_at):
             self._look_at = now + LONGEST_WAIT
@@ -434,17 +441,23 @@ class Leader:
             name = next(iter(self._untidy))
             if not self._tidy(name):
                 del self._untidy[name]
+        self._store.scrub()
         return self._taking_over or bool(self._untidy)
 
     def _tidy(self, name: str) -> bool:
         stream = self._intakes.get(name)
         if isinstance(stream, Stream) and stream.drop_old_rows():
             return True
-        leads = isinstance(stream, Stream) or self._states.get(name) == "ended"
-        if leads and self._store.upkeep(name):
+        if not (isinstance(stream, Stream) or self._states.get(name) == "ended"):
+            return False
+        try:
+            more = self._store.upkeep(name)
+        except AuditLogError as error:  # it is tried again with the next look
+            log.error("stream %s keeps its old figures: %s", name, error)
+            return False
+        if more:
             self.changed.add(name)
-            return True
-        return False
+        return more
 
     def close(self) -> None:
         """Close the store."""
@@ -460,6 +473,11 @@ def _reading(stream: Stream, now: float) -> ClockReading:
     return read_clock(stream.description.ticks, stream.open_tick, now)
 
 
+def _told(error: Exception) -> str:
+    """What the log says of an error: its text where that can hold no values."""
+    return str(error) if isinstance(error, FullError | StoreError) else type(error).__name__
+
+
 def _led_elsewhere() -> Problem:
     return unavailable("another process leads this stream; send it there, or again later")
 
@@ -469,9 +487,9 @@ def _closed(group: Sequence[tuple[Stream, int]]) -> Sequence[Closed | FadecountE
     on."""
     try:
         return close_together(group) if group else []
+    except DatabaseError:
+        raise
     except FadecountError as error:
-        if isinstance(error, StoreError) and not isinstance(error, FenceError):
-            raise
         if len(group) == 1:
             return [error]
     return [outcome for each in group for outcome in _closed([each])]  # none was closed so far
@@ -512,6 +530,7 @@ class Job:
     future: asyncio.Future[Any]
     keys: int = 0
     bytes: int = 0
+    of_stranger: bool = False
     since: float = field(default_factory=time.monotonic)
 
 
@@ -542,8 +561,9 @@ class Writer:
         """What the event loop hands over; None wakes the thread."""
         self._late: list[Job] = []
         """Jobs of the last turn that come first in the next."""
-        self._bytes = 0
-        """What the batches without an answer take in memory, about. Only the event loop counts."""
+        self._bytes = Counter[bool]()
+        """What the batches without an answer take in memory, about, those of strangers apart. Only
+        the event loop counts."""
         self._stopping = self.failed = False
         self._more = False
         """Whether the leader has more to do at once."""
@@ -584,15 +604,18 @@ class Writer:
         leader = self.leader
         return leader.state(name) if leader else "unknown"
 
-    def accept(self, stream: str, events: SentEvents, batch_id: str | None) -> asyncio.Future[bool]:
+    def accept(
+        self, stream: str, events: SentEvents, batch_id: str | None, *, of_stranger: bool = False
+    ) -> asyncio.Future[bool]:
         """Queue events; once they are durable, the future says whether they counted (False: this id
-        has counted before)."""
+        has counted before). Those of strangers have room of their own, so that they take none of
+        the room of writers with tokens."""
         keys = len(events.times)
         size = WAITING_BYTES + 200 * keys + sum(len(each.key) for each in events.times)
-        if self._bytes + size > self._limits.waiting_bytes:
+        if self._bytes[of_stranger] + size > self._limits.waiting_bytes:
             raise unavailable()
-        future = self._loop.create_future()
-        return self._submit(Job(stream, (events, batch_id), future, keys=keys, bytes=size))
+        job = Job(stream, (events, batch_id), self._loop.create_future(), keys, size, of_stranger)
+        return self._submit(job)
 
     def call(self, work: Callable[[Leader], Any]) -> asyncio.Future[Any]:
         """Run something on the writing thread."""
@@ -601,7 +624,7 @@ class Writer:
     def _submit(self, job: Job) -> asyncio.Future[Any]:
         if self._stopping or self.leader is None:
             raise unavailable()
-        self._bytes += job.bytes
+        self._bytes[job.of_stranger] += job.bytes
         self._jobs.put(job)
         return job.future
 
@@ -610,7 +633,7 @@ class Writer:
         if changed:
             self._on_change(changed)
         for job, outcome in done:
-            self._bytes -= job.bytes
+            self._bytes[job.of_stranger] -= job.bytes
             if job.future.done():  # nobody waits for it
                 continue
             if isinstance(outcome, Exception):
@@ -698,7 +721,7 @@ class Writer:
         self._busy_since = None
         leader, self.leader = self.leader, None
         if leader or not isinstance(error, StoreError):  # else it is still away
-            log.error("the store failed: %s", type(error).__name__)
+            log.error("the service cannot write: %s", _told(error))
             self.failures += 1
         if leader:
             leader.close()
@@ -714,7 +737,7 @@ class Writer:
 def _outcome(work: Callable[[Leader], Any], leader: Leader) -> Any:
     try:
         return work(leader)
-    except StoreError:
+    except DatabaseError:
         raise
     except FadecountError as error:
         return error

@@ -41,10 +41,16 @@ SMALL_BYTES = 1 << 18
 """CSV files up to this size are read without polars, whose import alone takes longer."""
 
 
-def read(source: Source, options: SourceOptions, *, earlier: Earlier | None = None) -> History:
+def read(
+    source: Source,
+    options: SourceOptions,
+    *,
+    earlier: Earlier | None = None,
+    per_address: int | None = None,
+) -> History:
     """Read a source to its end: a file, several files as if they were one, a pipe, whose
     ``options.format`` must be given, or a data frame, whose columns keep their types. Rows may
-    stand in any order.
+    stand in any order. ``per_address`` is that of the stream's :class:`HiddenKeys`.
 
     Guarantees: a row that cannot be read is left out and changes nothing else; an empty file has no
     events; no message holds a value of a row. With and without polars, the counts and the report
@@ -52,7 +58,7 @@ def read(source: Source, options: SourceOptions, *, earlier: Earlier | None = No
     """
     check_source(source, options)
     rules = Rules(options)
-    tally = Tally(rules, earlier)
+    tally = Tally(rules, earlier, per_address)
     for rows in _rows(source, rules):
         tally.add(rows)
     return tally.done()

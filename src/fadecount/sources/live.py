@@ -8,6 +8,7 @@ anything arrives.
 
 from __future__ import annotations
 
+import os
 import queue
 import threading
 import time
@@ -27,6 +28,8 @@ from fadecount.sources.rows import Event, Lines, Reason, Rules, Texts, numbered_
 FLUSH_ROWS = 10_000
 LINES_WAITING = 10_000
 LOOK_SECONDS = 0.2
+START_BYTES = 4096
+"""By how much of its beginning a followed file is known."""
 AHEAD_SECONDS = 60
 """How far a time may be ahead of the clock, in addition to the grace: clocks of different machines
 differ a little."""
@@ -219,26 +222,45 @@ class GrowingFile:
     """A file that is read line by line as it grows; reading waits for the end of an unfinished
     line.
 
-    Reading continues at ``position``; the header of a CSV file is still read first.
+    Logs are rotated. Where another file has taken the place of this one, this one is read to its
+    end, then the other from its beginning; a file that was cut short is read from its beginning.
+    But what begins like the file that was read is a copy of it: its rows would count twice, so it
+    is read from the same place on.
+
+    Reading continues at ``position``, and in the file with the number ``inode``, which may have
+    another name by now; the header of a CSV file is still read first. ``position`` goes on over
+    several files, and :meth:`place` says where it is.
     """
 
-    def __init__(self, path: str | Path, options: SourceOptions, position: int = 0) -> None:
-        path = Path(path)
-        self._file: BinaryIO = path.open("rb")
-        self.size = path.stat().st_size
-        if position > self.size:
+    def __init__(
+        self,
+        path: str | Path,
+        options: SourceOptions,
+        position: int = 0,
+        inode: int | None = None,
+    ) -> None:
+        self._path = Path(path)
+        self.closed = False
+        """Whether reading has ended."""
+        self._file: BinaryIO = _opened(self._path, inode)
+        own, there = os.fstat(self._file.fileno()), self._path.stat()
+        self.size = own.st_size + (0 if os.path.samestat(own, there) else there.st_size)
+        if position > own.st_size:
             self._file.close()
             raise InputError(
                 f"{path} is shorter than what was read of it; follow another file under another"
                 " name"
             )
-        self._header = (
-            self._file.readline(options.max_line_bytes)
-            if position and options.format == "csv"
-            else b""
-        )
+        is_csv = options.format == "csv"
+        self._title = self._file.readline(options.max_line_bytes) if is_csv else b""
+        """The header of every file."""
+        self._header = self._title if position else b""
         self.position = position
         self._file.seek(position)
+        self._files = [(0, own.st_ino)]
+        """The position at which each file begins, and its number."""
+        self._start = b""
+        """How this file begins, of what was read of it. It is never stored."""
 
     def readline(self, size: int = -1, /) -> bytes:
         """The next line, or its first ``size`` bytes; waits until there is one."""
@@ -253,13 +275,64 @@ class GrowingFile:
             if part.endswith(b"\n") or (size >= 0 and sum(map(len, parts)) >= size):
                 return b"".join(parts)
             if not part:
-                time.sleep(LOOK_SECONDS)
+                begun = self._files[-1][0]
+                while not self._has_more():
+                    time.sleep(LOOK_SECONDS)
+                if self._files[-1][0] > begun and any(parts):  # of the file that has ended
+                    return b"".join(parts)
 
-    @property
-    def closed(self) -> bool:
-        """Whether reading has ended."""
-        return self._file.closed
+    def place(self, position: int) -> tuple[int, int]:
+        """Where a position is: how far in which file."""
+        files = reversed(self._files)
+        return next((position - begun, inode) for begun, inode in files if begun <= position)
+
+    def _has_more(self) -> bool:
+        """Whether there is more to read at the end of the file: in itself, in the one that has its
+        place now, or at its beginning if it was cut short."""
+        offset, own = self.position - self._files[-1][0], os.fstat(self._file.fileno())
+        if own.st_size >= offset:
+            start = os.pread(self._file.fileno(), START_BYTES, 0)[:offset]
+            self._start = start if start.startswith(self._start) else self._start
+        try:
+            file = self._path.open("rb")
+        except FileNotFoundError:  # it has been renamed, and nothing has its place yet
+            return own.st_size > offset
+        there, start = os.fstat(file.fileno()), os.pread(file.fileno(), len(self._start), 0)
+        is_other, is_copy = not os.path.samestat(own, there), self._start.startswith(start)
+        if is_other and os.fstat(self._file.fileno()).st_size > offset:
+            file.close()
+            return True  # written before the other file was
+        if is_copy and (not is_other or there.st_size < offset):  # or too short to say
+            file.close()
+            return not is_other and there.st_size > offset
+        skipped = 0
+        if not is_copy:
+            skipped = len(self._title) if start.startswith(self._title) else 0
+            offset, self._start = skipped, b""
+        self._files.append((self.position + skipped - offset, there.st_ino))
+        self.position += skipped
+        file.seek(offset)
+        self._file.close()
+        self._file = file
+        if self.closed:  # meanwhile
+            file.close()
+        return True
 
     def close(self) -> None:
         """End reading; a thread that waits for a line ends too."""
+        self.closed = True
         self._file.close()
+
+
+def _opened(path: Path, inode: int | None) -> BinaryIO:
+    """The file with this number: that of the path, or one beside it whose name begins like it."""
+    if inode is None or path.stat().st_ino == inode:
+        return path.open("rb")
+    with os.scandir(path.parent) as beside:
+        for each in beside:
+            if each.inode() == inode and each.name.startswith(path.stem):
+                return Path(each.path).open("rb")
+    raise InputError(
+        f"{path} is another file than the one that was read, which is not beside it any more; put"
+        " that one back, or follow this one under another name"
+    )

@@ -12,6 +12,7 @@ persons are never taken for one, whatever their hashes are.
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
@@ -21,13 +22,12 @@ from typing import TYPE_CHECKING, Any, NamedTuple, TypeAlias
 import numpy as np
 import numpy.typing as npt
 
-from fadecount.mechanisms.unit import Key, Noted, person_digest
+from fadecount.mechanisms.unit import Key, Noted, address_digest, address_part, person_digest
 from fadecount.noise import unpredictable
 from fadecount.sources.report import SourceReport
 from fadecount.sources.rows import Event, Reason, Rules
 from fadecount.sources.times import EARLIEST, NO_TIME
-from fadecount.streams.discovery import Counts
-from fadecount.streams.embargo import add_counts
+from fadecount.streams.discovery import Counts, address_share
 
 if TYPE_CHECKING:
     import polars
@@ -42,6 +42,8 @@ LEAST_AT_ONCE = 1 << 19
 more of them are kept: to look at those again takes less time than the rows."""
 Rows32 = npt.NDArray[np.uint32]
 """Numbers of rows."""
+_KEY_BITS = 32
+"""More than the number of a key has."""
 _NONE = np.empty(0, dtype=np.int64)
 _ODD = np.uint64(0x9E3779B97F4A7C15)
 
@@ -111,7 +113,7 @@ class History:
     last_tick: int | None
     report: SourceReport = field(repr=False)
     hidden: Callable[[int], Counts] = field(repr=False)
-    """How many persons brought each hidden key in the day of a tick."""
+    """By how much the persons of the day of a tick raise the count of each hidden key."""
     persons: Callable[[int], dict[Noted, int]] = field(repr=False)
     """What of each person was counted here in the day of a tick, as :meth:`Unit.takes` notes it."""
 
@@ -120,13 +122,19 @@ class Tally:
     """Adds up rows. Memory grows with the number of distinct pairs of tick and key (of tick and
     person, where these are bounded; of ids), not with the number of rows."""
 
-    def __init__(self, rules: Rules, earlier: Earlier | None = None) -> None:
+    def __init__(
+        self, rules: Rules, earlier: Earlier | None = None, per_address: int | None = None
+    ) -> None:
         self._rules, self._options, self.report = rules, rules.options, SourceReport()
+        self._per_address = per_address
         self._caps = None if rules.options.person is None else Caps(rules, earlier)
         self._ids: set[tuple[object, ...]] = set()
         self._waiting: list[Rows] = []
         self._sums: tuple[Numbers, Numbers] = (_NONE, _NONE)
-        self._hidden: dict[int, dict[str, int]] = {}
+        self._hidden: dict[int, Counter[int]] = {}
+        """By block: how many persons of an address brought a hidden key; its number and that of
+        the address make one."""
+        self._addresses: dict[str, int] = {}
 
     def add(self, rows: Rows) -> None:
         """Count the rows that are good, and report the others."""
@@ -154,8 +162,8 @@ class Tally:
             first_tick=first,
             last_tick=last,
             report=self.report,
-            hidden=lambda tick: self._hidden.get(options.block_of(tick), {}),
-            persons=lambda tick: {} if caps is None else caps.in_block(options.block_of(tick)),
+            hidden=lambda tick: self._hidden_in(options.block_of(tick)),
+            persons=lambda tick: {} if caps is None else self._noted(options.block_of(tick), caps),
         )
 
     def _judged(self, rows: Rows) -> Rows:
@@ -213,7 +221,9 @@ class Tally:
         if self._caps is not None:
             counts = self._caps.counts(rows)
             self.report.rows_dropped += len(counts) - int(np.count_nonzero(counts))
-            rows = rows._replace(persons=None).at(np.flatnonzero(counts))
+            if self._per_address is None:
+                rows = rows._replace(persons=None)
+            rows = rows.at(np.flatnonzero(counts))
         keys = rows.keys
         if options.discover:
             hidden = keys >= len(options.keys)
@@ -228,13 +238,46 @@ class Tally:
         self._sums = _added_up(*both)
 
     def _hide(self, rows: Rows) -> None:
-        """Note how many more persons brought hidden keys."""
+        """Note how many more persons brought hidden keys, by address if few of each count."""
         blocks = self._options.ticks.blocks_of(self._options.unit.per, rows.times)
+        places = rows.keys
+        if self._per_address is not None:
+            assert rows.persons is not None
+            known = self._addresses
+            numbers = [
+                known.setdefault(address_part(each), len(known)) for each in as_list(rows.persons)
+            ]
+            places = places + (np.array(numbers, dtype=np.int64) << _KEY_BITS)
         for block in np.unique(blocks).tolist():
-            keys, persons = np.unique(rows.keys[blocks == block], return_counts=True)
-            names = (self._rules.names[key] for key in keys.tolist())
-            brought = zip(names, persons.tolist(), strict=True)
-            add_counts(self._hidden.setdefault(block, {}), brought)
+            brought, persons = np.unique(places[blocks == block], return_counts=True)
+            more = dict(zip(brought.tolist(), persons.tolist(), strict=True))
+            self._hidden.setdefault(block, Counter()).update(more)
+
+    def _brought(self, block: int) -> list[tuple[str, str, int]]:
+        """An address, a hidden key, and how many persons brought it in a block."""
+        names, addresses = self._rules.names, list(self._addresses) or [""]
+        return [
+            (addresses[place >> _KEY_BITS], names[place & (1 << _KEY_BITS) - 1], persons)
+            for place, persons in self._hidden.get(block, {}).items()
+        ]
+
+    def _hidden_in(self, block: int) -> Counts:
+        """By how much the counts of hidden keys grow in a block."""
+        brought, most, counts = self._brought(block), self._per_address, Counter[str]()
+        before = [0] * len(brought)
+        if most is not None and self._caps is not None:
+            before = self._caps.of_addresses(block, brought)
+        for (_, key, more), earlier in zip(brought, before, strict=True):
+            counts[key] += address_share(earlier, more, most)
+        return counts
+
+    def _noted(self, block: int, caps: Caps) -> dict[Noted, int]:
+        """What was counted of persons in a block, and of addresses."""
+        noted = caps.in_block(block)
+        if self._per_address is not None:
+            for address, key, more in self._brought(block):
+                noted[address_digest(address, caps.key), key] = more
+        return noted
 
 
 def _added_up(places: Numbers, amounts: Numbers) -> tuple[Numbers, Numbers]:
@@ -269,7 +312,8 @@ class Caps:
         """How many rows of each count, with those of earlier runs; and those of earlier runs."""
 
     @cached_property
-    def _key(self) -> bytes:
+    def key(self) -> bytes:
+        """That of the digests of persons."""
         return unpredictable(32) if self._earlier is None else self._earlier.key
 
     @property
@@ -337,6 +381,14 @@ class Caps:
             noted[person, key] = count
         return noted
 
+    def of_addresses(self, block: int, brought: Sequence[tuple[str, str, int]]) -> list[int]:
+        """How many persons of these addresses brought these hidden keys in earlier runs."""
+        if self._earlier is None or not self._reopened(np.array([block]))[0]:
+            return [0] * len(brought)
+        digests = [address_digest(address, self.key) for address, _, _ in brought]
+        assert self._earlier.counted is not None
+        return as_list(self._earlier.counted(digests, [key for _, key, _ in brought]))
+
     def _reopened(self, blocks: Numbers) -> Mask:
         """Where the block is the first one, and earlier runs have counted persons there."""
         first, earlier = self._options.first_tick, self._earlier
@@ -354,7 +406,7 @@ class Caps:
 
     def _digests(self, rows: Rows) -> list[bytes]:
         assert rows.persons is not None
-        return [person_digest(name, self._key) for name in as_list(rows.persons)]
+        return [person_digest(name, self.key) for name in as_list(rows.persons)]
 
     def _names_of_keys(self, rows: Rows) -> list[Key]:
         """Positions of declared keys, and texts of hidden ones."""

@@ -23,27 +23,63 @@ BOTS = re.compile(
 )
 """What the user agents of programs hold."""
 
+PER_ADDRESS = 4
+"""Visitors of one address who count under a page that appears by itself: a household counts whole.
+An address that invents visitors makes a page appear on one day in thousands."""
+
 AGENTS = 256
 """Visitors that one address can stand for: a user agent is one of so many."""
 
-_ORIGIN = re.compile(r"[a-z][a-z0-9+.-]*://[^/?#]*", re.IGNORECASE)
+_ORIGIN = re.compile(r"https?://[^/?#]*", re.IGNORECASE)
+_WITH_PORT = re.compile(r"\[([^\]]*)\](?::\d+)?|([\d.]+):\d+")
+
+Address = ipaddress.IPv4Address | ipaddress.IPv6Address
 
 
 def page_of(address: str) -> str | None:
     """The page that an address or a path names: its path without query and fragment, its escapes
     decoded, without empty parts and the slash at its end; None where that is no printable text of
-    at most 120 characters.
+    at most 120 characters. An address is one of http or https; anything else is a path.
 
     >>> page_of("https://example.org/caf%C3%A9//menu/?day=1#top"), page_of("https://example.org")
     ('/café/menu', '/')
     """
-    path = re.split(r"[?#]", _ORIGIN.sub("", address, count=1), maxsplit=1)[0]
+    origin = _ORIGIN.match(address)
+    path = re.split(r"[?#]", address[origin.end() if origin else 0 :], maxsplit=1)[0]
     try:
         parts = unquote(path, errors="strict").split("/")
     except UnicodeDecodeError:
         return None
     page = "/" + "/".join(part for part in parts if part)
     return page if len(page) <= LONGEST_PAGE and page.isprintable() else None
+
+
+def address_of(text: str) -> Address | None:
+    """The address that a text holds, without the port and the brackets that some proxies write; one
+    of IPv4 that is written as IPv6 is that of IPv4. None where the text is no address.
+
+    >>> address_of("203.0.113.9:51234"), address_of("[2001:db8::1]:443"), address_of("unknown")
+    (IPv4Address('203.0.113.9'), IPv6Address('2001:db8::1'), None)
+    """
+    if match := _WITH_PORT.fullmatch(text):
+        text = match[1] or match[2] or ""
+    try:
+        address = ipaddress.ip_address(text)
+    except ValueError:
+        return None
+    return getattr(address, "ipv4_mapped", None) or address
+
+
+def customer_of(address: str) -> str:
+    """Who has an address: of IPv6 its network of 64 bits. A name, which a log may hold, as it is.
+
+    >>> customer_of("[2001:db8::1]:443"), customer_of("192.0.2.1"), customer_of("example.org")
+    ('2001:db8::', '192.0.2.1', 'example.org')
+    """
+    number = address_of(address)
+    if isinstance(number, ipaddress.IPv6Address):
+        number = ipaddress.IPv6Address(int(number) >> 64 << 64)
+    return str(number or address)
 
 
 def visitor_of(address: str, agent: str) -> str | None:
@@ -55,13 +91,7 @@ def visitor_of(address: str, agent: str) -> str | None:
     """
     if not agent or BOTS.search(agent):
         return None
-    try:
-        number = ipaddress.ip_address(address)
-    except ValueError:  # a log may hold names
-        return f"{address} {_group(agent)}"
-    if isinstance(number, ipaddress.IPv6Address):
-        number = number.ipv4_mapped or ipaddress.IPv6Address(int(number) >> 64 << 64)
-    return f"{number} {_group(agent)}"
+    return f"{customer_of(address)} {_group(agent)}"
 
 
 def _group(agent: str) -> int:

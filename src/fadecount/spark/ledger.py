@@ -3,15 +3,14 @@ The ledger is a directory on any file system that Spark knows.
 
     counts-N-.../    Parquet: what the N-th append added
     commit-N         JSON: what the stream is, which counts the ledger has, which tick is open
-    mark-N-...       empty: a copy of it is not the same file
     checkpoint/      Spark's own, for streams
 
 A commit appears whole or not at all, and never twice. It freezes counts *before* noise is added to
 them: every later execution sees the same counts. The noise is a function of the secret, of what the
 stream is, and of an epoch that is drawn with the first commit. So the same noise never meets other
-counts, as long as there is one directory of its epoch. A commit notes what a copy of its mark does
-not keep, and the next commit removes the mark: a copy, or a backup that was restored, is refused. A
-clone of a whole disk keeps all of this and is not detected.
+counts, as long as the commits of an epoch have one order. The fence, outside the directory, knows
+the last one: commit, move the fence, publish. Of two copies of a directory, one moves it; a copy or
+a restored backup that does not have the last commit is refused.
 """
 
 from __future__ import annotations
@@ -20,7 +19,7 @@ import hashlib
 import json
 from collections.abc import Sequence
 from contextlib import closing
-from dataclasses import KW_ONLY, asdict, dataclass, replace
+from dataclasses import KW_ONLY, asdict, dataclass, field, replace
 from datetime import datetime
 from functools import cached_property
 from pathlib import Path
@@ -38,6 +37,7 @@ from fadecount.sources import SourceOptions
 from fadecount.streams.calendar import BlockCalendar, Midnights
 from fadecount.streams.description import Description, checked_keys
 from fadecount.streams.discovery import HiddenKeys
+from fadecount.streams.fence import FileFence, Mark, fence_from
 
 COUNTS = "position long, key string, count long"
 _MOST_PARTS = 32
@@ -50,9 +50,11 @@ class Stream:
     ``options`` are those of :func:`fadecount.count`. Every block has a figure for every declared
     key; with ``discovery`` others appear by themselves, in tables. The tick of ``start`` is the
     first one. ``secret_file`` holds the secret of the noise. ``state`` is a directory of the
-    stream's own. ``mechanism`` is the promise for one unit of the options: one event, or what one
-    person does in a tick or a day, whose age counts from its start. A mechanism of a plan for
-    persons is used as it is: give ``planned``, the plan's unit (``read_planned_unit``).
+    stream's own; ``fence`` is a folder of the driver's machine or a PostgreSQL database that no
+    backup holds together with it (None: the user's state folder). ``mechanism`` is the promise for
+    one unit of the options: one event, or what one person does in a tick or a day, whose age counts
+    from its start. A mechanism of a plan for persons is used as it is: give ``planned``, the plan's
+    unit (``read_planned_unit``).
 
     Guarantees: the loss of the mechanism for one unit. Assumes: the keys are public; people who
     hold the secret, the state or the events are trusted.
@@ -67,6 +69,7 @@ class Stream:
     name: str = "counts"
     discovery: Discovery | None = None
     planned: Unit | None = None
+    fence: str | None = field(default=None, repr=False)  # an address may hold a password
 
     def __post_init__(self) -> None:
         options = self.options
@@ -114,8 +117,8 @@ class Stream:
             ) from None
 
     def __getstate__(self) -> dict[str, Any]:
-        """What tasks need: not the keys, of which there may be many."""
-        return {**self.__dict__, "options": None}
+        """What tasks need: not the keys, of which there may be many, and not the fence."""
+        return {**self.__dict__, "options": None, "fence": None}
 
 
 class Directory:
@@ -149,21 +152,31 @@ class Directory:
             self._hadoop.FileUtil.write(self._files, temporary, text.encode())
             self._files.rename(temporary, self._at(name), self._never_replace)
 
+    def make(self) -> None:
+        """Make the directory, for its owner only. On a local file system others are kept out of one
+        that was there, too."""
+        permission = self._hadoop.permission.FsPermission
+        self._files.setUMask(permission("077"))
+        if not self._files.util().exists(self._root):
+            self._files.mkdir(self._root, permission("700"), True)
+        if self.local is not None:
+            self.local.chmod(0o700)
+
+    def protect(self, name: str) -> None:
+        """Keep others out of what Spark wrote below a name: locally it asks nobody for a mode."""
+        if self.local is not None:
+            for path in (place := self.local / name, *place.rglob("*")):
+                path.chmod(0o700 if path.is_dir() else 0o600)
+
+    @property
+    def local(self) -> Path | None:
+        """Where the directory is, if that is on a local file system."""
+        place = self._root.toUri()
+        return Path(place.getPath()) if place.getScheme() == "file" else None
+
     def remove(self, name: str) -> None:
         """Remove a file, or a directory with all that is in it."""
         self._files.delete(self._at(name), True)
-
-    def mark(self, name: str) -> str:
-        """What a copy of a file does not keep: its place and when it was written; on a local file
-        system its inode and when that was changed, which nobody can set."""
-        if not self.names(name):
-            return "nothing"
-        path = self._at(name)
-        written = self._files.getFileStatus(path).getModificationTime()
-        if path.toUri().getScheme() == "file":
-            local = Path(path.toUri().getPath()).stat()
-            written = f"{local.st_ino} {local.st_ctime_ns}"
-        return f"{path.toString()}, {written}"
 
     def _at(self, name: str) -> Any:
         return self._hadoop.Path(self._root, name)
@@ -173,14 +186,15 @@ class Directory:
 class Commit:
     """The ledger after an append: ``parts`` hold the counts from position ``kept`` on. The ticks
     from position ``after`` to before ``open`` are closed by it. ``clock`` says when the
-    micro-batch began that it was. No other commit has its ``name``, also not one of its number."""
+    micro-batch began that it was. No other commit has its ``name``, also not one of its number;
+    the commit before it had the name ``previous``."""
 
     stream: dict[str, Any]
     epoch: str
     midnights: str
     number: int = -1
     name: str = ""
-    mark: str = ""
+    previous: str = ""
     clock: int = 0
     after: int = 0
     open: int = 0
@@ -212,11 +226,20 @@ class Ledger:
         calendar = BlockCalendar.new(stream.blocks, stream.options.ticks, stream.first_tick)
         midnights = calendar.midnights.to_json()
         self._new = Commit(stream=identity, epoch=unpredictable(16).hex(), midnights=midnights)
+        self._fence = fence = fence_from(stream.fence)
+        folder = fence.folder.resolve() if isinstance(fence, FileFence) else None
+        if folder and (place := self._directory.local) and folder.is_relative_to(place.resolve()):
+            remedy = "a backup must not take both along"
+            raise bad_parameter("fence", fence.where, "outside the state", remedy)
         self.last()
+        if kind == "stream":
+            self._directory.make()  # before Spark does, for its checkpoint
 
     def last(self) -> Commit:
-        """The last commit, or an empty one before the first; another stream's and a copied or
-        restored one are refused."""
+        """The last commit, or an empty one before the first. Another stream's is refused, and one
+        that the fence does not know as the last one: others were published after it or instead of
+        it. If the fence shows the commit before, nothing of the last one was published yet, and the
+        fence is moved."""
         if not (name := max(self._directory.names("commit-"), default="")):
             return self._new
         last = Commit(**json.loads(self._directory.read(name)))
@@ -226,18 +249,27 @@ class Ledger:
                     f"{name} must be that of the state, {last.stream.get(name)}, got {now}; take a"
                     " new directory for another stream"
                 )
-        if last.mark != self._directory.mark(f"mark-{last.name}"):
-            raise CheckpointError(
-                f"state must be the first one, {last.mark}, got a copy or a restored backup; it"
-                " would put the same noise on other counts: take a new directory"
-            )
+        with closing(self._fence) as fence:  # the next use opens it again
+            mark = fence.read(last.epoch)
+            if mark is None or mark.commit_id not in (last.name, last.previous):
+                raise CheckpointError(
+                    f"state must have the last commit, {mark and mark.commit_id} by the fence at"
+                    f" {fence.where}, got {last.name}; a copy or a restored backup would put the"
+                    " same noise on other counts: take the latest state, or a new directory"
+                )
+            if mark.commit_id != last.name:
+                fence.move(last.epoch, last.previous, self._mark(last))
         return last
+
+    def _mark(self, commit: Commit) -> Mark:
+        return Mark(commit_id=commit.name, steps=commit.open, name=self.stream.name)
 
     def append(self, last: Commit, rows: DataFrame, **about: Any) -> Commit:
         """Count rows per position and key and freeze the counts: write them as a part of the
         ledger, commit it, and remove what only earlier commits needed. Now and then the ledger of a
         stream is written anew as one part, without the largest blocks that are wholly public."""
         directory, parts, number = self._directory, last.parts, last.number + 1
+        directory.make()
         commit = replace(last, number=number, after=last.open, **about)
         counts = rows.groupBy("position", "key").count()
         if last.stream["kind"] == "stream":
@@ -250,18 +282,21 @@ class Ledger:
         name = f"{number:010}-{unpredictable(8).hex()}"
         parts = [*parts, f"counts-{name}"]
         counts.write.parquet(f"{self.stream.state}/{parts[-1]}")
-        directory.create(f"mark-{name}", "")
-        mark, midnights = directory.mark(f"mark-{name}"), self.calendar(commit).midnights.to_json()
-        commit = replace(commit, name=name, parts=parts, mark=mark, midnights=midnights)
+        directory.protect(parts[-1])
+        midnights = self.calendar(commit).midnights.to_json()
+        commit = replace(commit, name=name, previous=last.name, parts=parts, midnights=midnights)
+        with closing(self._fence) as fence:  # before a commit: one without a mark lost its fence
+            if last.number < 0 and fence.read(commit.epoch) is None:
+                fence.move(commit.epoch, None, self._mark(last))
         directory.create(f"commit-{number:010}", json.dumps(asdict(commit)))
-        # Two jobs may have counted the same ticks. The later one finds the commit of the first, or,
-        # where that is removed already, one of a higher number.
+        # This moves the fence. Two jobs may have counted the same ticks: the later one finds the
+        # commit of the first, or, where that is removed already, one of a higher number.
         if self.last() != commit:
             raise CheckpointError(
                 "state must be used by one job at a time, got another one; let one of them run"
             )
-        for each in directory.names("commit-", "counts-", "mark-"):
-            needed = each in (f"commit-{number:010}", f"mark-{name}", *parts)
+        for each in directory.names("commit-", "counts-"):
+            needed = each in (f"commit-{number:010}", *parts)
             if not needed and int(each.split("-")[1]) <= number:
                 directory.remove(each)
         return commit

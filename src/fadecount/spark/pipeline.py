@@ -16,10 +16,10 @@ from pyspark.sql import DataFrame, Window
 from pyspark.sql import functions as sql
 from pyspark.sql.types import NumericType
 
-from fadecount.counters.figures import Made, due_blocks, keyed_figures
+from fadecount.counters.figures import FigureBatch, due_blocks, keyed_figures
 from fadecount.durations import parse_time
 from fadecount.errors import CheckpointError, ParameterError, bad_parameter
-from fadecount.mechanisms import ANNOUNCED, Blocks, Discovery, Level
+from fadecount.mechanisms import Blocks, Discovery, Level
 from fadecount.noise import KeyedNoise
 from fadecount.spark.ledger import Commit, Directory, Ledger, Stream
 from fadecount.streams.discovery import can_be_key
@@ -41,8 +41,7 @@ _now = sql.current_timestamp
 def figures(events: DataFrame, stream: Stream, *, until: str | datetime) -> DataFrame:
     """The figures of a table of events that are public at the time ``until``: a DataFrame of
     (stream, per, start, end, key, stage, status, value, low, high, published). ``low`` and ``high``
-    enclose the true count with probability 95 %. ``stage`` is -1 for the difference that a tied
-    block announces when it opens: pure noise.
+    enclose the true count with probability 95 %.
 
     Guarantees: what :class:`fadecount.spark.Stream` does. The same call gives the same rows again,
     whatever happened to the table: ticks that are over at ``until`` are counted once, and their
@@ -164,7 +163,7 @@ def _figures(ledger: Ledger, commit: Commit, after: int, until: int) -> DataFram
     stream, calendar = ledger.stream, ledger.calendar(commit)
     named, blocks = ledger.noise(commit.epoch), stream.blocks
     due = due_blocks(blocks, calendar, after, until)
-    first = min((int(each.starts[0]) for each in due if each.stage != ANNOUNCED), default=0)
+    first = min((int(each.starts[0]) for each in due), default=0)
 
     def task(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
         """Some keys and their counts in, their figures out, in an order that depends on the figures
@@ -203,16 +202,16 @@ def _appearing(
         for public, shown in drawn(stream.description, first, day, brought, noise):
             if shown.keys and public - first <= until:
                 start, end, out = np.array([[begin + first], [shown.end_tick], [public]]) - first
-                made = Made(0, shown.stage, start, end, out, shown.values)
+                made = FigureBatch(0, shown.stage, start, end, out, shown.values)
                 yield _rows(stream, discovery.per, blocks, made, pa.array(shown.keys))
 
 
-def _rows(stream: Stream, per: str, blocks: Blocks, made: Made, keys: pa.Array) -> pa.RecordBatch:
+def _rows(
+    stream: Stream, per: str, blocks: Blocks, made: FigureBatch, keys: pa.Array
+) -> pa.RecordBatch:
     """Figures in the shape (blocks, keys) as rows. Their noise is that of a level of ``blocks``."""
-    status, half = "announced", pa.scalar(None, pa.int64())
-    if made.stage != ANNOUNCED:
-        status = blocks.levels[made.level].status(made.stage)
-        half = pa.scalar(blocks.figure_interval(made.level, made.stage))
+    status = blocks.levels[made.level].status(made.stage)
+    half = pa.scalar(blocks.figure_interval(made.level, made.stage))
     (height, width), values = made.values.shape, pa.array(made.values.ravel())
     fixed = stream.name, per, pa.scalar(made.stage, pa.int32()), status
     name, per, stage, status = (pa.repeat(each, len(values)) for each in fixed)

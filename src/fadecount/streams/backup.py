@@ -1,12 +1,10 @@
 """Backups of an SQLite store: everything in it, as it is at one moment, in one file; and restoring
 one, of whichever database.
 
-The file is itself a store, complete without a write-ahead log, made by SQLite's online backup
-beside a running service: nobody waits. (``pg_dump`` and ``pg_restore`` do the same for PostgreSQL.)
+The file is itself a store, complete without a write-ahead log, copied in one transaction beside a
+running service: nobody waits. (``pg_dump`` and ``pg_restore`` do the same for PostgreSQL.)
 A backup holds true counts of open blocks (or true sums), figures under embargo and accepted inputs.
-It is as secret as the store, and sealed where the store is. It leaves out the noise that is drawn
-ahead (``--exclude-table-data='*.ratchets'`` for ``pg_dump``): with it, an old backup would explain
-figures that were published since. So the tied blocks that were open are void in a restored stream.
+It is as secret as the store, and sealed where the store is.
 
 Restoring never changes the fence. So a backup that is older than what was published is refused when
 its streams are opened, until the operator accepts the other history: drawing noise again for
@@ -15,20 +13,24 @@ published ticks is what rollback protection prevents.
 
 from __future__ import annotations
 
+import fcntl
 import os
+import re
 import shutil
-from collections.abc import Callable
-from contextlib import closing
-from functools import partial
+from contextlib import closing, suppress
 from pathlib import Path
+from typing import IO
 
 from fadecount.errors import FenceError, StoreError, bad_parameter
 from fadecount.noise import unpredictable
 from fadecount.streams.audit_log import Act, AuditLog
-from fadecount.streams.database import Checkpoints, Database, require_format
+from fadecount.streams.database import TABLES, Checkpoints, Database, require_format
 from fadecount.streams.fence import Fence, require_forks
-from fadecount.streams.sqlite import SQLiteDatabase, private_file, sync_folder
+from fadecount.streams.sqlite import SQLiteDatabase, new_tables, private_file, sync_folder
 from fadecount.streams.status import read_status, stream_names
+
+_PARTIAL = re.compile(r"\..+\.[0-9a-f]{12}\.partial(-wal|-shm|-journal)?")
+"""Names of backups and stores that are not whole."""
 
 
 def make_backup(
@@ -40,8 +42,7 @@ def make_backup(
 ) -> list[str]:
     """Write a backup of the SQLite store in the file ``store``, and return the names of its
     streams. The file appears whole, with mode 0600, and only if there is none of that name."""
-    with closing(SQLiteDatabase(store, writes=False)) as source:
-        return _appear(Path(path), source.copy_into, Act.BACKUP_MADE, audit_log, checkpoint)
+    return _appear(Path(path), store, Act.BACKUP_MADE, audit_log, checkpoint)
 
 
 def restore_backup(
@@ -59,8 +60,7 @@ def restore_backup(
     if log.exists():
         raise _exists(log)
     store.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
-    copy = partial(shutil.copyfile, path)
-    return _appear(store, copy, Act.BACKUP_RESTORED, audit_log, checkpoint)
+    return _appear(store, path, Act.BACKUP_RESTORED, audit_log, checkpoint)
 
 
 def check_backup(path: str | Path) -> list[str]:
@@ -68,10 +68,14 @@ def check_backup(path: str | Path) -> list[str]:
     its streams."""
     _require_sqlite(path)
     with closing(SQLiteDatabase(path, writes=False)) as database:
-        if database.query("PRAGMA integrity_check(1)") != [("ok",)]:
-            raise StoreError("backup is damaged (integrity_check); take another one")
-        require_format(database)
-        return stream_names(database)
+        return _checked(database)
+
+
+def _checked(database: Database) -> list[str]:
+    if database.query("PRAGMA integrity_check(1)") != [("ok",)]:
+        raise StoreError("backup is damaged (integrity_check); take another one")
+    require_format(database)
+    return stream_names(database)
 
 
 def _require_sqlite(path: str | Path) -> None:
@@ -115,7 +119,7 @@ def protection_of(database: Database, fence: Fence) -> list[str]:
 
 def _appear(
     path: Path,
-    copy: Callable[[Path], object],
+    store: str | Path,
     act: Act,
     audit_log: AuditLog,
     checkpoint: Checkpoints | None,
@@ -125,32 +129,89 @@ def _appear(
     if path.exists():
         raise _exists(path)
     checkpoint = checkpoint or Checkpoints()
-    new = path.with_name(f".{path.name}.{unpredictable(6).hex()}.partial")
+    new = _partial(path)
     try:
-        os.close(private_file(new))
-        copy(new)
-        checkpoint("backup copied")
-        names = check_backup(new)
-        with new.open("rb") as file:
+        _remove_abandoned(path.parent)
+        with _new_file(new) as file:
+            names = _copy(store, file, _partial(path), checkpoint)
             os.fsync(file.fileno())
-        checkpoint("backup written")
-        audit_log.record(act, path.name)
-        checkpoint("before backup appears")
-        try:
-            os.link(new, path)
-        except FileExistsError:
-            raise _exists(path) from None
-        except OSError:  # a file system without links
-            new.rename(path)
+            checkpoint("backup written")
+            audit_log.record(act, path.name)
+            checkpoint("before backup appears")
+            try:
+                if new.exists():
+                    os.link(new, path)
+                else:  # what the descriptor stands for, whatever the folder is
+                    os.link(f"/proc/self/fd/{file.fileno()}", path, src_dir_fd=file.fileno())
+            except FileExistsError:
+                raise _exists(path) from None
+            except OSError:  # a file system without links
+                new.rename(path)
         sync_folder(path.parent)
         checkpoint("backup appeared")
     except OSError as error:
         reason = error.strerror or type(error).__name__
         raise StoreError(f"backup or store {str(path)!r} cannot be made: {reason}") from error
     finally:
-        for ending in ("", "-wal", "-shm", "-journal"):
-            new.with_name(new.name + ending).unlink(missing_ok=True)
+        new.unlink(missing_ok=True)
     return names
+
+
+def _copy(store: str | Path, file: IO[bytes], new: Path, checkpoint: Checkpoints) -> list[str]:
+    """Copy a store, as it is at one moment, into an open file, table by table. SQLite opens files
+    by their names, so it writes one that loses its name while no row is in it: nothing of it is
+    left if this process is killed."""
+    with closing(SQLiteDatabase(store, writes=False)) as source:
+        names = _checked(source)
+    try:
+        with (
+            _locked_file(new, "rb") as content,
+            closing(new_tables(new)) as target,
+        ):
+            new.unlink(missing_ok=True)
+            target.change("ATTACH ? AS store", (str(store),))
+            target.change("BEGIN")
+            for table in (*TABLES, "sqlite_sequence"):  # numbers are not given again
+                target.change(f"DELETE FROM main.{table}")  # noqa: S608 - constants
+                target.change(f"INSERT INTO main.{table} SELECT * FROM store.{table}")  # noqa: S608
+            target.change("COMMIT")
+            checkpoint("backup copied")
+            shutil.copyfileobj(content, file)
+            file.flush()
+            assert file.tell(), "SQLite wrote another file"
+    finally:
+        new.unlink(missing_ok=True)
+    return names
+
+
+def _partial(path: Path) -> Path:
+    return path.with_name(f".{path.name}.{unpredictable(6).hex()}.partial")
+
+
+def _new_file(new: Path) -> IO[bytes]:
+    """Open an empty private file. It has no name, so that nothing of it is left if this process is
+    killed; but where the file system has no such files, it has this one."""
+    try:
+        descriptor = os.open(new.parent, os.O_TMPFILE | os.O_RDWR | os.O_CLOEXEC, 0o600)
+    except (AttributeError, OSError):
+        return _locked_file(new, "wb")
+    return os.fdopen(descriptor, "wb")
+
+
+def _locked_file(new: Path, mode: str) -> IO[bytes]:
+    file = os.fdopen(private_file(new), mode)
+    fcntl.flock(file, fcntl.LOCK_EX)  # it is not abandoned
+    return file
+
+
+def _remove_abandoned(folder: Path) -> None:
+    """Remove what a process that was killed has left of a backup or a store, not what another one
+    is writing."""
+    for path in folder.glob(".*.partial*"):
+        if _PARTIAL.fullmatch(path.name):
+            with path.open("rb") as file, suppress(BlockingIOError):
+                fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
+                path.unlink()
 
 
 def _exists(path: Path) -> Exception:

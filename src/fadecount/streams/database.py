@@ -13,7 +13,7 @@ from contextlib import ExitStack, contextmanager, suppress
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, ClassVar
 
-from fadecount.errors import StoreError, bad_parameter
+from fadecount.errors import DatabaseError, StoreError, bad_parameter
 
 if TYPE_CHECKING:
     from fadecount.noise import NoiseSource
@@ -32,8 +32,7 @@ TABLES: Mapping[str, str] = {
         first_tick BIGINT NOT NULL, last_tick BIGINT NOT NULL, published_tick BIGINT NOT NULL,
         width BIGINT NOT NULL, commit_id TEXT NOT NULL, previous_commit_id TEXT,
         forks TEXT NOT NULL, digest {bytes} NOT NULL,
-        ahead {bytes} NOT NULL, midnights TEXT, voids TEXT NOT NULL, retain_seconds BIGINT,
-        kept TEXT NOT NULL, upkeep_tick BIGINT NOT NULL""",
+        midnights TEXT, retain_seconds BIGINT, kept TEXT NOT NULL, upkeep_tick BIGINT NOT NULL""",
     "deleted": """
         name TEXT PRIMARY KEY, uid TEXT NOT NULL, description TEXT NOT NULL, group_name TEXT,
         forks TEXT NOT NULL, first_tick BIGINT NOT NULL, last_tick BIGINT NOT NULL,
@@ -62,9 +61,6 @@ TABLES: Mapping[str, str] = {
     "positions": """
         stream BIGINT NOT NULL, source TEXT NOT NULL, body {bytes} NOT NULL,
         PRIMARY KEY (stream, source)""",
-    "ratchets": """
-        stream BIGINT NOT NULL, kind BIGINT NOT NULL, number BIGINT NOT NULL,
-        body {bytes} NOT NULL, PRIMARY KEY (stream, kind, number)""",
     "embargo": """
         stream BIGINT NOT NULL, level BIGINT NOT NULL, stage BIGINT NOT NULL,
         first_tick BIGINT NOT NULL, end_tick BIGINT NOT NULL, public_tick BIGINT NOT NULL,
@@ -76,9 +72,8 @@ TABLES: Mapping[str, str] = {
         PRIMARY KEY (stream, level, stage, first_tick)""",
 }
 """The columns of each table. ``streams`` holds each stream's status; ``state`` and ``inputs`` hold
-true counts, ``hidden`` undeclared keys of the open day, ``ratchets`` noise that is drawn ahead,
-``embargo`` figures before their time; only ``figures`` is for readers. Who writes and destroys each
-row: docs/data.md."""
+true counts, ``hidden`` undeclared keys of the open day, ``embargo`` figures before their time; only
+``figures`` is for readers. Who writes and destroys each row: docs/data.md."""
 
 PUBLIC_TABLES = ("about", "streams", "deleted", "key_blocks", "figures", "sqlite_master")
 """What a reader may select from."""
@@ -93,7 +88,7 @@ INDEXES: Mapping[str, str] = {
 }
 
 STREAM_TABLES = (
-    *("key_blocks", "state", "ratchets", "inputs", "seen", "persons", "secrets", "positions"),
+    *("key_blocks", "state", "inputs", "seen", "persons", "secrets", "positions"),
     *("hidden", "embargo", "figures"),
 )
 """The tables whose rows belong to a stream, by its number in the column ``stream``."""
@@ -122,7 +117,7 @@ class Context:
 
 def store_failed(reason: str) -> StoreError:
     """The error for a database that failed, in one line and without values."""
-    return StoreError(
+    return DatabaseError(
         f"store failed: {reason}; nothing unconfirmed was released; remove the cause and start"
         " again"
     )

@@ -73,10 +73,6 @@ class Description:
         if unit.keys != keys:
             bound = f"{keys}, as in the discovery"
             raise bad_parameter("keys of the unit", unit.keys, bound, "both are one cap")
-        if self.mechanism.composed_loss(0).delta is not None:
-            remedy = "Gaussian noise cannot be combined with it; such as fadecount.Blocks"
-            bound = "one of pure loss where keys appear by themselves"
-            raise bad_parameter("mechanism", type(self.mechanism).__name__, bound, remedy)
 
     def require_same(
         self,
@@ -103,6 +99,11 @@ class Description:
                     f"{what} of stream {self.name!r} is fixed{text}, got another one; leave it out,"
                     " or choose another name"
                 )
+
+    @property
+    def covers(self) -> str:
+        """What an interval of figures does not cover, in words."""
+        return self.unit.covers + ("" if self.hidden is None else self.hidden.covers)
 
     @property
     def _slot_seconds(self) -> int:
@@ -201,8 +202,7 @@ class Description:
         """What the stream loses about one unit, after so many steps and with other histories."""
         return StreamLoss(
             mechanism=self.mechanism,
-            sensitivity=self.unit.per_key,
-            keys=self.unit.keys,
+            sensitivity=self.unit.sensitivity,
             forks=forks,
             steps=steps,
             hidden=self.hidden,
@@ -240,7 +240,9 @@ class Description:
         try:
             return cls(name=name, **_described(text))
         except (ValueError, KeyError, TypeError, ParameterError) as error:
-            raise StoreError("description of a stream is damaged; take an intact copy") from error
+            raise StoreError(
+                f"description of stream {name!r} is damaged; take an intact copy"
+            ) from error
 
 
 @lru_cache(maxsize=1024)

@@ -13,7 +13,7 @@ from dataclasses import dataclass
 from functools import partial
 from typing import Any
 
-from fadecount.checks import require_real
+from fadecount.checks import require_integer, require_real
 from fadecount.errors import bad_parameter
 from fadecount.mechanisms import Discovery
 
@@ -32,11 +32,17 @@ class HiddenKeys:
     They are hidden, and appear by ``discovery``. With ``other``, each counts under that declared
     key too, and the losses of both add up. Of all keys, only the part ``sample`` can appear, chosen
     at random for each day before it begins: it bounds the store if somebody sends ever new keys.
+
+    Of the persons of one address (:func:`address_part`) who bring a hidden key in a day, at most
+    ``per_address`` count (None: all): nobody can make a key appear by inventing persons at one
+    address. The count of a key is the sum, over addresses, of the smaller of both numbers. So a
+    person still moves it by at most 1, and no count of another key: the loss is the same.
     """
 
     discovery: Discovery
     other: str | None = None
     sample: float = 1.0
+    per_address: int | None = None
 
     def __post_init__(self) -> None:
         if not isinstance(self.discovery, Discovery):
@@ -44,6 +50,9 @@ class HiddenKeys:
             raise bad_parameter("discovery", self.discovery, "a fadecount.Discovery", example)
         remedy = "it is the part of all keys that can appear"
         require_real("sample", self.sample, low=1e-9, high=1.0, open_ends=False, remedy=remedy)
+        if (most := self.per_address) is not None:
+            remedy = "it is how many persons of one address count under a hidden key"
+            require_integer("per_address", most, minimum=1, maximum=1 << 20, remedy=remedy)
 
     def sampled(self, counts: Counts, secret: bytes) -> Counts:
         """Those of the keys that are in the sample of the day whose secret this is."""
@@ -62,8 +71,8 @@ class HiddenKeys:
 
     def to_json(self) -> dict[str, Any]:
         """The fields, for JSON."""
-        discovery = self.discovery.to_json()
-        return {"discovery": discovery, "other": self.other, "sample": self.sample}
+        fields = {"discovery": self.discovery.to_json(), "other": self.other, "sample": self.sample}
+        return fields | ({} if self.per_address is None else {"per_address": self.per_address})
 
     def about(self, histories: int) -> dict[str, Any]:
         """What readers must know of it, for JSON: the fields with the thresholds of the stages, and
@@ -78,6 +87,13 @@ class HiddenKeys:
         return cls(**{**fields, "discovery": Discovery.from_json(fields["discovery"])})
 
     @property
+    def covers(self) -> str:
+        """What an interval of a key that appeared does not cover, as the end of a sentence."""
+        most = self.per_address
+        text = f"; under a key that appears by itself, at most {most} persons of one address count"
+        return "" if most is None else text
+
+    @property
     def slot(self) -> str:
         """Day or month: how long keys are hidden at least."""
         return "day" if self.discovery.per == "1d" else "month"
@@ -89,6 +105,12 @@ class HiddenKeys:
             f"except with a chance of {chance:g} a {slot}, with which a key appears that nobody"
             f" else brought that {slot}"
         )
+
+
+def address_share(before: int, more: int, most: int | None) -> int:
+    """By how much the count of a hidden key grows with so many ``more`` persons of an address of
+    which it was brought by so many ``before``, if at most so many count."""
+    return more if most is None else min(before + more, most) - min(before, most)
 
 
 def can_be_key(text: object) -> bool:

@@ -22,7 +22,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from fadecount.counters import Counter
-from fadecount.counters.figures import FigureMaker, Made
+from fadecount.counters.figures import FigureBatch, FigureMaker
 from fadecount.errors import FullError
 from fadecount.mechanisms import Blocks, Mechanism
 from fadecount.noise import Chain, KeyedNoise, NoiseSource, SystemNoise
@@ -82,7 +82,7 @@ def count_ticks(
     return dated
 
 
-def _rows_of(made: Made, part: slice, first_tick: int) -> FigureRows:
+def _rows_of(made: FigureBatch, part: slice, first_tick: int) -> FigureRows:
     first, end = first_tick + int(made.starts[part][0]), first_tick + int(made.ends[part][-1])
     return FigureRows(made.level, made.stage, first, end, made.values[part])
 

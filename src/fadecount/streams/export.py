@@ -6,6 +6,7 @@ import csv
 import io
 import json
 import os
+import re
 import sys
 from collections.abc import Iterable, Iterator, Sequence
 from pathlib import Path
@@ -28,6 +29,9 @@ APPEARED = "appeared"
 TIMES = ("start", "end", "published", APPEARED)
 NEVER = np.iinfo(np.int64).min
 """The time of what did not appear by itself: a declared key."""
+_FORMULA = re.compile(r"'*[=+\-@\t\r]")
+"""Where CSV has one more apostrophe. Those before such a character count too, so that taking away
+the first apostrophe of every such text gives the text that was written."""
 SUFFIXES = {".csv": "csv", ".jsonl": "jsonl", ".ndjson": "jsonl", ".parquet": "parquet"}
 
 
@@ -189,7 +193,7 @@ def about_stream(
         "unit": unit.text,
         "tick_seconds": ticks.tick_seconds,
         "zone": ticks.zone,
-        "interval": f"95 %, {unit.covers}",
+        "interval": f"95 %, {description.covers}",
         "ages": f"from the start of the {unit.slot}" if unit.per != "tick" else "from the event",
         "curve": [
             {
@@ -267,13 +271,17 @@ def _shown_times(column: NDArray[Any], zone: str) -> list[str | None]:
 
 def csv_text(rows: Iterable[Sequence[object]]) -> str:
     """Rows as CSV, for files and over HTTP: quoted only where that is needed, true and false as in
-    JSON."""
+    JSON. A spreadsheet must not run a text as a formula: one that begins like one has an
+    apostrophe before it."""
     text = io.StringIO()
-    shown = (
-        [str(value).lower() if isinstance(value, bool) else value for value in row] for row in rows
-    )
-    csv.writer(text, lineterminator="\n").writerows(shown)
+    csv.writer(text, lineterminator="\n").writerows(map(_cell, row) for row in rows)
     return text.getvalue()
+
+
+def _cell(value: object) -> object:
+    if isinstance(value, bool):
+        return str(value).lower()
+    return f"'{value}" if isinstance(value, str) and _FORMULA.match(value) else value
 
 
 def _frame(table: Table, description: Description) -> Any:

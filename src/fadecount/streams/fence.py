@@ -31,7 +31,7 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple, cast
 
-from fadecount.errors import FenceError, StoreError, bad_parameter
+from fadecount.errors import DatabaseError, FenceError, StoreError, bad_parameter
 from fadecount.noise import unpredictable
 from fadecount.streams.audit_log import Act
 from fadecount.streams.database import Checkpoints, Context, Database, placeholders
@@ -139,7 +139,8 @@ class Fence(ABC):
             yield self._database
 
     def _failed(self, reason: str) -> StoreError:
-        return StoreError(f"fence at {self.where} cannot be used: {reason}; choose another fence")
+        detail = f"cannot be used: {reason}; choose another fence"
+        return DatabaseError(f"fence at {self.where} {detail}")
 
     def read(self, uid: str) -> Mark | None:
         """Return the mark of a stream, or None."""
@@ -408,6 +409,9 @@ def require_forks(
                               the one that the mark shows
     ========================  ===============================================
 
+    A store with committed figures that are not published may go on in the middle cases only: the
+    same noise may be in what was published elsewhere, with other counts.
+
     Those of the store and of the mark must begin alike. New ones must be ``stated`` by the
     operator, who may state more than store and fence can know of.
     """
@@ -423,6 +427,13 @@ def require_forks(
         raise FenceError(
             f"forks of stream {name!r} differ between store and fence; take an intact copy of the"
             " store"
+        )
+    behind = mark is None or mark.commit_id not in (status.commit_id, status.previous_commit_id)
+    if behind and status.published_tick < status.last_tick:
+        raise FenceError(
+            f"stream {name!r} has closed ticks that are not published, and another history of it"
+            f" may have been published meanwhile (fence at {fence.where}); use the latest store, or"
+            " a backup without such ticks"
         )
     if mark is None:
         known = (*known, None)
@@ -450,8 +461,6 @@ def _forked(context: Context, status: Status, mark: Mark | None, forks: Forks) -
             "UPDATE streams SET forks = ?, commit_id = ?, previous_commit_id = ? WHERE id = ?",
             (json.dumps(forks), commit_id, previous, status.id),
         )
-        # noise that is drawn ahead must not meet other inputs than in the other history
-        context.database.change("DELETE FROM ratchets WHERE stream = ?", (status.id,))
         context.audit_log.record(
             Act.HISTORIES_ACCEPTED, status.description.name, other_histories=len(forks)
         )

@@ -1,5 +1,5 @@
 """Events accepted for the open tick: durable before they are acknowledged, each batch counted once,
-each person up to a cap.
+each person up to a cap, and of the persons of one address who bring a hidden key only so many.
 
 Accepting needs no counter state and no lock of the stream, so with PostgreSQL any process may
 accept while one closes ticks. The transaction that closes a tick waits for transactions that
@@ -24,9 +24,9 @@ from numpy.typing import NDArray
 
 from fadecount.counters.inputs import add_up
 from fadecount.errors import ClockError, FadecountError, InputError, ParameterError
-from fadecount.mechanisms.unit import Key, Noted, person_digest
+from fadecount.mechanisms.unit import ADDRESS_BYTES, Key, Noted, person_digest
 from fadecount.streams.database import Context, placeholders
-from fadecount.streams.discovery import LONGEST_KEY, Counts, can_be_key
+from fadecount.streams.discovery import LONGEST_KEY, Counts, address_share, can_be_key
 from fadecount.streams.embargo import full, hide, is_full, take_hidden
 from fadecount.streams.seal import SecretRows
 from fadecount.streams.status import Status, read_keys
@@ -35,7 +35,8 @@ LARGEST_COUNT = 1 << 40
 """The largest sum of a batch: millions of batches do not reach that of a counter, which would stop
 the stream."""
 OF_THE_STREAM = 1 << 62
-"""The block of the secret that lives as long as its stream; in the others, keys live for a day."""
+"""The block of the secret that lives as long as its stream; in the others, keys live for a tick or
+a day."""
 FOLD_BYTES = 1 << 16
 """Accepted rows are added up into one when they are larger than this, and larger than that one."""
 
@@ -167,19 +168,17 @@ class Intake:
     def persons_counted(
         self, persons: Sequence[str | bytes], keys: Sequence[Key] | None = None
     ) -> Numbers:
-        """How many events of each of these persons count in the open tick so far, at most the
-        unit's number.
+        """How many events of each of these persons count in the open tick so far.
 
         Where the unit has several keys: under how many keys each person counts; or, with ``keys``,
-        how many events of each person count under that key.
+        how many events of each person count under that key. Of an address (by its digest), how many
+        persons brought that hidden key.
         """
-        unit, hashes = self.description.unit, self.hashes(persons)
-        most = unit.events if keys is not None or unit.keys == 1 else unit.keys
+        hashes = self.hashes(persons)
         if keys is not None:
             hashes = [self._pair(person, key) for person, key in zip(hashes, keys, strict=True)]
         counted = self._counted(self._open_block(), hashes)
-        numbers = np.array([counted.get(each, 0) for each in hashes], dtype=np.int64)
-        return np.minimum(numbers, most)
+        return np.array([counted.get(each, 0) for each in hashes], dtype=np.int64)
 
     @property
     def persons_noted(self) -> int:
@@ -204,18 +203,15 @@ class Intake:
         return counted
 
     def _names(self, block: int, hashes: Iterable[bytes]) -> dict[bytes, bytes]:
-        """The hash of each person by the name under which it is noted in a tick or a day. The key
-        of a day is drawn when it begins, and destroyed when it ends."""
-        begin = noted_as(block)
-        if self.description.unit.per == "tick":
-            return {begin + each: each for each in hashes}
-        key = self._secret_of(block)
+        """The hash of each person by the name under which it is noted in a tick or a day. Its key
+        is drawn when that begins, and destroyed when it ends."""
+        begin, key = noted_as(block), self._secret_of(block)
         return {
             begin + hashlib.blake2b(each, key=key, digest_size=16).digest(): each for each in hashes
         }
 
     def _secret_of(self, block: int) -> bytes:
-        """The key of a day, or of the stream."""
+        """The key of a tick or a day, or of the stream."""
         ((_, secret),) = self._rows.read("secrets", "block = ?", block)
         return bytes(secret)
 
@@ -306,13 +302,20 @@ class Intake:
 
     def hashes(self, persons: Iterable[str | bytes]) -> list[bytes]:
         """How persons are stored, and named in :class:`Events`. An id and its digest are one
-        person, whichever way the events came."""
-        secret, key = self._secret, self.person_key
+        person, whichever way the events came. Where few persons of an address count, a hash begins
+        with that of the address, as the digest does."""
+        key, hidden = self.person_key, self.description.hidden
         digests = (person_digest(each, key) if isinstance(each, str) else each for each in persons)
-        return [hashlib.blake2b(each, key=secret, digest_size=16).digest() for each in digests]
+        if hidden is None or hidden.per_address is None:
+            return [self._hash(each) for each in digests]
+        split = ((each[:ADDRESS_BYTES], each[ADDRESS_BYTES:]) for each in digests)
+        return [self._hash(address) + (own and self._hash(own)) for address, own in split]
+
+    def _hash(self, digest: bytes) -> bytes:
+        return hashlib.blake2b(digest, key=self._secret, digest_size=ADDRESS_BYTES).digest()
 
     def _pair(self, person: bytes, key: Key) -> bytes:
-        """How a stored person and a key are stored together."""
+        """How a stored person (or address) and a key are stored together."""
         kind, text = (
             (b"hidden", key.encode()) if isinstance(key, str) else (b"key", key.to_bytes(8))
         )
@@ -347,7 +350,9 @@ class Intake:
         the hidden ones under another, or not at all."""
         hidden = self.description.hidden
         assert hidden is not None
-        counts = Counter(key for key, times, _, _ in entries if isinstance(key, str) and times)
+        counts = self._brought(
+            block, [(who, key) for key, times, _, who in entries if isinstance(key, str) and times]
+        )
         self.store_hidden(block, self._sampled(block, counts), len(entries))
         if hidden.other is None:
             return [each for each in entries if not isinstance(each[0], str)]
@@ -356,6 +361,24 @@ class Intake:
             (other if isinstance(key, str) else key, times, amount, who)
             for key, times, amount, who in entries
         ]
+
+    def _brought(self, block: int, brought: Sequence[tuple[bytes, str]]) -> Counts:
+        """By how much the counts of hidden keys grow that these persons brought.
+
+        A key of which no more persons of an address count is there too, with 0, and its persons are
+        noted: what is written does not reveal whether something counts.
+        """
+        hidden = self.description.hidden
+        if hidden is None or hidden.per_address is None:
+            return Counter(key for _, key in brought)
+        more = Counter((person[:ADDRESS_BYTES], key) for person, key in brought)
+        names = {self._pair(*each): each for each in more}
+        noted = self._note(block, {name: more[each] for name, each in names.items()})
+        counts = Counter[str]()
+        for name, each in names.items():
+            before = noted[name] - more[each]
+            counts[each[1]] += address_share(before, more[each], hidden.per_address)
+        return counts
 
     def _sampled(self, block: int, counts: Counts) -> Counts:
         hidden = self.description.hidden

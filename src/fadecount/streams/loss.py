@@ -8,8 +8,7 @@ each history.
 
 The rule for histories. Take the earliest step in which one of the histories counted the event, and
 the ``k`` histories that were published up to that step or further. The loss is at most ``k`` times
-the loss at the age from that step to the latest end. (For Gaussian noise ``mu`` grows with the
-square root of ``k``.)
+the loss at the age from that step to the latest end.
 
 The proof. What turns the outputs of one history into those without the event is a shift of its
 noise. The stated loss is the cost of one that uses only variables drawn at or after the step of the
@@ -18,22 +17,19 @@ step of each: take the shift for the latest end, and apply it in all of them. Sh
 shifted once, others once in each history. An event from after that point may be in different steps
 of different histories: each history has its own shift, of variables that are its own. Either way
 each history costs at most the loss at the greatest age; one that ended before the event costs
-nothing. For Gaussian noise the squares of the shifts add up instead. Events are never counted
-before their time, so the step of an event's own time is at most the earliest one.
+nothing. Events are never counted before their time, so the step of an event's own time is at most
+the earliest one.
 
-tests/streams/test_forks.py compares the rule with linear programs and, for Gaussian noise, with
-covariances.
+tests/streams/test_forks.py compares the rule with linear programs.
 
 If the fence is lost, it is unknown how far the other history went: then its last step is None, and
 the loss is that of the greatest possible age, in all histories. The number of histories is unknown
 too: the operator states it.
 
 The rule for groups. Streams draw their noise independently. So what everything published by a group
-reveals about one unit is the sum of the losses of its streams, each at the age of the unit: for
-pure noise the epsilons add up; for Gaussian noise the squares of ``mu`` do, and the epsilon at the
-smallest delta is added to the others. A unit that is ``a`` seconds old is at most
-``ceil(a / tick)`` ticks old in each stream, also where clocks change. Deleted streams go on
-counting: what they published is out.
+reveals about one unit is the sum of the losses of its streams, each at the age of the unit. A unit
+that is ``a`` seconds old is at most ``ceil(a / tick)`` ticks old in each stream, also where clocks
+change. Deleted streams go on counting: what they published is out.
 
 A promise is a limit up to each of some ages, and one for ever. Losses never fall with the age, so a
 sum that keeps a limit at the end of its ages keeps it at all of them.
@@ -58,7 +54,7 @@ from fadecount.checks import LONGEST, require_real
 from fadecount.durations import format_duration, parse_duration
 from fadecount.errors import ParameterError, bad_parameter
 from fadecount.mechanisms import ONE_EVENT, Loss, Mechanism, Unit
-from fadecount.mechanisms.gaussian_law import epsilon_at
+from fadecount.mechanisms.loss import round_up
 from fadecount.rounding import DUST, shown_loss
 from fadecount.streams.discovery import HiddenKeys
 
@@ -71,7 +67,7 @@ class StreamLoss:
     """The privacy loss of a stream for one protected unit, given everything published. Every output
     uses this class.
 
-    A unit changes up to ``keys`` counts by up to ``sensitivity`` each. ``steps`` is the number of
+    A unit changes counts by up to ``sensitivity``, all keys together. ``steps`` is the number of
     published steps of this history; ``forks`` are the other histories. Every figure is an upper
     bound, rounded up.
 
@@ -89,25 +85,20 @@ class StreamLoss:
 
     mechanism: Mechanism
     sensitivity: int = 1
-    keys: int = 1
     forks: Forks = ()
     steps: int = 0
     hidden: HiddenKeys | None = None
     open_ticks: int = 0
 
     @property
-    def delta(self) -> float | None:
-        """The chance with which one unit may lose more, because of hidden keys; None without
-        them."""
-        return None if self.hidden is None else self.hidden.discovery.delta * self.histories
+    def delta(self) -> float:
+        """The chance with which one unit may ever lose more, because of hidden keys."""
+        return self.at_age(LONGEST).delta
 
     @property
     def exception(self) -> str:
         """The end of a sentence about a loss: the chance with which it may be larger, if any."""
-        if self.hidden is not None:
-            return f", {self.hidden.exception(self.histories)}"
-        delta = getattr(self.mechanism, "delta", None)
-        return "" if delta is None else f", except with a chance of {delta:g}"
+        return "" if self.hidden is None else f", {self.hidden.exception(self.histories)}"
 
     @property
     def histories(self) -> int:
@@ -170,31 +161,26 @@ class StreamLoss:
             return loss
         newest = -1 if ahead else 0  # releases ahead of the clock hold the present tick
         each_tick = np.arange(newest, -(-during // tick_seconds) + 1, dtype=np.int64)
-        return min(loss, self._total(each_tick + ahead, self.histories), key=lambda one: one.amount)
+        by_tick = self._total(each_tick + ahead, self.histories)
+        return min(loss, by_tick, key=lambda one: one.epsilon)
 
     def _total(self, age: ArrayLike, histories: int, units: int = 1, open_ticks: int = 0) -> Loss:
         ages = np.clip(age, 0, LONGEST)
-        declared = {
-            "units": units,
-            "sensitivity": self.sensitivity,
-            "keys": self.keys,
-            "histories": histories,
-        }
+        times = units * self.sensitivity * histories
         if self.hidden is None:
-            return self.mechanism.composed_loss(ages, **declared)
+            return self.mechanism.composed_loss(ages, times=times)
         parts: list[tuple[Loss, int]] = []
         for each in np.atleast_1d(ages).tolist():
-            shown = self.mechanism.composed_loss(each, **declared)
-            since_end = each - open_ticks
-            epsilon = float(self.hidden.discovery.loss(since_end)) if since_end >= 0 else 0.0
-            hidden = Loss.together([(Loss(epsilon), units * histories)])
-            both = self.hidden.other is not None
-            parts += [(shown, 1), (hidden, 1)] if both else [(max(shown, hidden, key=_amount), 1)]
+            shown = self.mechanism.composed_loss(each, times=times)
+            since_end, discovery = each - open_ticks, self.hidden.discovery
+            epsilon = float(discovery.loss(since_end)) if since_end >= 0 else 0.0
+            once = Loss(epsilon, discovery.delta if epsilon else 0.0)
+            hidden = Loss.together([(once, units * histories)])
+            if self.hidden.other is not None:
+                parts += [(shown, 1), (hidden, 1)]
+            else:
+                parts.append((Loss(max(shown.epsilon, hidden.epsilon), hidden.delta), 1))
         return Loss.together(parts)
-
-
-def _amount(loss: Loss) -> float:
-    return loss.amount
 
 
 @lru_cache(maxsize=4096)
@@ -208,7 +194,6 @@ def _loss_at(loss: StreamLoss, age: int, histories: int) -> Loss:
 _NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,99}")
 EVER = "ever"
 NO_GROUP = "in no group: losses of other streams about the same people are not added"
-_UP = 1.0 + 1e-12
 
 
 def require_name(what: str, name: object, example: str) -> None:
@@ -306,33 +291,21 @@ class GroupLoss:
         limit = self.group.limit(age_seconds)
         if total is None:
             return math.inf
-        if total * (1 - Fraction(DUST)) <= Fraction(limit):
-            return limit
-        loss = float(total)
-        return loss if Fraction(loss) >= total else math.nextafter(loss, math.inf)
+        return limit if total * (1 - Fraction(DUST)) <= Fraction(limit) else round_up(total)
 
     def total(self, age_seconds: float | None) -> Fraction | None:
         """The exact sum of the losses of the streams there are, each an upper bound; None if it is
         infinite."""
-        pure, squares, delta = Fraction(0), Fraction(0), 1.0
+        total = Fraction(0)
         for member in self.members:
             age = LONGEST
             if age_seconds is not None:
                 age = min(LONGEST, math.ceil(age_seconds / member.tick_seconds))
-            loss = member.loss.at_age(age)
-            if math.isinf(loss.amount):
+            loss = member.loss.at_age(age).epsilon
+            if math.isinf(loss):
                 return None
-            if loss.delta is None:
-                pure += Fraction(loss.amount)
-            else:
-                squares += Fraction(loss.amount) ** 2
-                delta = min(delta, loss.delta)
-        if squares:
-            gaussian = float(epsilon_at(math.sqrt(squares) * _UP, delta))
-            if math.isinf(gaussian):
-                return None
-            pure += Fraction(gaussian)
-        return pure
+            total += Fraction(loss)
+        return total
 
     def require_promise(self) -> None:
         """Refuse streams that together lose more than the group promises, at some age.
@@ -353,10 +326,7 @@ class GroupLoss:
     @property
     def delta(self) -> float | None:
         """The probability with which the loss may be larger; None if there is none."""
-        gaussian = [member.loss.at_age(LONGEST).delta for member in self.members]
-        deltas = [min((delta for delta in gaussian if delta is not None), default=None)]
-        deltas += [member.loss.delta for member in self.members]
-        return sum(delta for delta in deltas if delta is not None) or None
+        return sum(member.loss.delta for member in self.members) or None
 
     @property
     def text(self) -> str:

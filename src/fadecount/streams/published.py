@@ -11,8 +11,8 @@ what is published.
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, replace
 from fractions import Fraction
 from functools import lru_cache
 from itertools import pairwise
@@ -22,9 +22,9 @@ from numpy.typing import NDArray
 
 from fadecount.durations import parse_duration
 from fadecount.errors import RemovedError, StoreError, bad_parameter
-from fadecount.mechanisms import ANNOUNCED, Blocks
+from fadecount.mechanisms import Blocks, RunningTotal
 from fadecount.mechanisms.noise_law import quantiles
-from fadecount.mechanisms.views import Views, bounds_of_sums, half_widths_around, views_of
+from fadecount.mechanisms.views import Views, half_widths_of_sums, views_of
 from fadecount.streams.calendar import BlockCalendar
 from fadecount.streams.description import TOTAL, Description
 from fadecount.streams.discovery import DISCOVERED
@@ -93,9 +93,6 @@ class Published:
     steps: int
     source: FigureSource
     calendar: BlockCalendar | None = None
-    voids: Mapping[tuple[int, int], int] = field(default_factory=dict)
-    """(level, end) of the blocks whose figures are never made, and after which step that was known:
-    views of the time before it stay as they were."""
     key_steps: Sequence[tuple[int, int]] = ((0, 0),)
     kept: tuple[int, ...] = ()
     """For each level the first tick whose figures are still there; empty if all are."""
@@ -108,7 +105,6 @@ class Published:
         """The same stream with one column: the sum over all keys that exist, with its own band.
 
         Noise partly cancels in a sum, so the band is narrower than the sum of the keys' bands.
-        Shares of ties are rounded once for all keys declared together, not once for each key.
         """
         return replace(self, summed=True)
 
@@ -169,13 +165,11 @@ class Published:
         return figures.chosen(figures.published > self.description.ticks.start_seconds(news_since))
 
     def _settling(self, level: int | None) -> int:
-        """So many steps after a slot nothing of it can become public any more. Without a figure of
-        its own, shares of ties change with the largest block, which may be a long month."""
+        """So many steps after a slot nothing of it can become public any more."""
         mechanism = self.description.mechanism
         if not isinstance(mechanism, Blocks):
             return self._delay
-        largest = mechanism.levels[-1 if level is None or self.voids else level]
-        return largest.stages[-1].lag + 2 * largest.length
+        return mechanism.levels[-1 if level is None else level].stages[-1].lag
 
     def check_per(self, per: str) -> None:
         """Refuse a length of slots that figures cannot give."""
@@ -450,16 +444,13 @@ class Published:
         if self.calendar is None:
             return self._from_totals(slots)
         public = np.broadcast_to(steps, slots.reached.shape)
-        # apart by what was void then, and by what is out
-        kinds = 2 * np.searchsorted(sorted(set(self.voids.values())), public)
+        own = np.zeros(len(slots), dtype=np.bool_)
         if level is not None:
-            kinds += self._is_out(level, slots, public)
-        order = np.argsort(kinds, kind="stable")
-        cuts = np.flatnonzero(np.diff(kinds[order])) + 1
+            own = self._is_out(level, slots, public)
+        order = np.argsort(own, kind="stable")
+        cuts = np.flatnonzero(np.diff(own[order])) + 1
         parts = [
-            self._from_blocks(
-                slots.chosen(some), public[some], level if kinds[some[0]] % 2 else None
-            )
+            self._from_blocks(slots.chosen(some), public[some], level if own[some[0]] else None)
             for part in np.split(order, cuts)
             for some in np.split(part, range(AT_ONCE, len(part), AT_ONCE))
         ]
@@ -471,9 +462,8 @@ class Published:
         assert isinstance(mechanism, Blocks)
         assert calendar is not None
         reached = calendar.frontier(level, np.maximum(0, steps - mechanism.levels[level].lag))
-        void = [end for number, end in self.voids if number == level]
         out: NDArray[np.bool_] = ~slots.partial & (slots.reached <= reached)
-        return out & ~np.isin(slots.reached, void)
+        return out
 
     def _from_blocks(self, slots: Slots, steps: Numbers, level: int | None) -> Figures:
         mechanism, calendar, ends = self.description.mechanism, self.calendar, slots.reached
@@ -482,32 +472,25 @@ class Published:
         if level is not None:
             mechanism = _up_to(mechanism, level)
         shape = len(slots), self._width
-        values, bounds, moved = np.zeros(shape, dtype=np.int64), np.zeros(shape), np.zeros(shape)
+        values, half_widths = np.zeros(shape, dtype=np.int64), np.zeros(shape, dtype=np.int64)
         known, final = np.zeros(shape, dtype=np.bool_), np.ones(len(slots), dtype=np.bool_)
         partial, published = slots.partial.copy(), np.zeros_like(ends)
-        latest = steps.max(initial=0)
-        levels, revised = len(mechanism.levels), np.zeros(len(slots), dtype=np.bool_)
-        missing = frozenset(
-            void for void, step in self.voids.items() if step < latest and void[0] < levels
-        )
+        revised = np.zeros(len(slots), dtype=np.bool_)
         groups = [*self.key_steps, (len(self.keys), 0)]
         parts: list[tuple[Views, int]] = []
         for (position, step), (after, _) in pairwise(groups):
             since = calendar.end(level or 0, step) if step else 0
             begins = np.minimum(np.maximum(slots.begins, since), ends)
-            views = views_of(
-                mechanism, begins, ends, steps, calendar=calendar, since=since, missing=missing
-            )
+            views = views_of(mechanism, begins, ends, steps, calendar=calendar, since=since)
             keys = slice(position, after)
             columns = slice(0, 1) if self.summed else keys
-            counts, added = views.rounded(_Fetched(self, views, keys))
-            values[:, columns] += counts
-            moved[:, columns] += added
+            values[:, columns] += views.values(_Fetched(self, views, keys))
             exist = since < np.maximum(ends, 1)
             known[:, columns] |= exist[:, np.newaxis]
             parts = [*parts, (views, after - position)] if self.summed else [(views, 1)]
             if not self.summed or after == len(self.keys):
-                bounds[:, columns] = bounds_of_sums(parts, self.beta)[:, np.newaxis]
+                widths = half_widths_of_sums(parts, self.beta)
+                half_widths[:, columns] = widths[:, np.newaxis]
             final &= views.final
             published = np.where(exist, np.maximum(published, views.published), published)
             if not position:
@@ -516,7 +499,7 @@ class Published:
                     revised[run.windows] |= run.level == level and run.stage > 0
         return replace(slots, partial=partial).figures(
             values=values,
-            half_widths=half_widths_around(bounds, moved),
+            half_widths=half_widths,
             known=known,
             status=np.where(final & ~partial, FINAL, np.where(revised, REVISED, PROVISIONAL)),
             published=self.description.ticks.starts_of(self.first_tick + published),
@@ -525,6 +508,7 @@ class Published:
     def _from_totals(self, slots: Slots) -> Figures:
         """Differences of two running totals; noise that is in both cancels."""
         mechanism, delay = self.description.mechanism, self._delay
+        assert isinstance(mechanism, RunningTotal)
         begins, ends = (
             np.where(each > 0, each + delay, 0) for each in (slots.begins, slots.reached)
         )
@@ -562,19 +546,14 @@ class Published:
         self, level: int, stage: int, ranges: Sequence[tuple[int, int]], keys: slice = slice(None)
     ) -> tuple[Numbers, Numbers]:
         """The figures of the blocks in the positions ``first + 1 .. end`` of some ranges: their
-        ends, and their values for some keys (or the sum of these).
-
-        All of them must be there, but for those of void blocks; announced differences are looked up
-        one by one (:meth:`_Fetched.at`).
-        """
+        ends, and their values for some keys (or the sum of these). All of them must be there."""
         begin = self.first_tick
-        kept = self.kept[level - (stage == ANNOUNCED)] if self.kept else begin
+        kept = self.kept[level] if self.kept else begin
         pieces, row = [], None
         for first, end in ranges:
             if first + begin < kept:
                 raise self.removed()
             lacking = len(self._edges(level, first, end))
-            lacking -= sum(number == level and first < at <= end for number, at in self.voids)
             if row is None or not row.first_tick <= begin + first < begin + end <= row.end_tick:
                 rows = self.source(level, stage, begin + first, begin + end)
             else:
@@ -586,7 +565,7 @@ class Published:
                 part = slice(*np.searchsorted(ends, [first, end], side="right").tolist())
                 lacking -= len(ends[part])
                 pieces.append((ends[part], row.values[part, keys]))
-            if lacking > 0 and stage != ANNOUNCED:
+            if lacking > 0:
                 raise _incomplete()
         width = 1 if self.summed else len(range(len(self.keys))[keys])
         ends = np.concatenate([NO_TIMES, *(some for some, _ in pieces)])
@@ -617,22 +596,16 @@ class _Fetched:
 
     def __init__(self, published: Published, views: Views, keys: slice) -> None:
         self.keys = 1 if published.summed else keys.stop - keys.start
-        self._columns: dict[tuple[int, int], tuple[Numbers, Numbers, Numbers]] = {}
+        self._columns: dict[tuple[int, int], tuple[Numbers, Numbers]] = {}
         for (level, stage), ranges in views.needs().items():
             ends, values = published._read(level, stage, ranges.tolist(), keys)
             sums = np.zeros((len(ends) + 1, self.keys), dtype=np.int64)
             np.cumsum(values, axis=0, out=sums[1:])
-            self._columns[level, stage] = ends, values, sums
+            self._columns[level, stage] = ends, sums
 
     def sums(self, level: int, stage: int, ends: Numbers) -> Numbers:
-        known, _, sums = self._columns[level, stage]
+        known, sums = self._columns[level, stage]
         return sums[np.searchsorted(known, ends, side="right")]
-
-    def at(self, level: int, stage: int, ends: Numbers) -> Numbers:
-        known, values, _ = self._columns[level, stage]
-        if not np.isin(ends, known).all():
-            raise _incomplete()
-        return values[np.searchsorted(known, ends)]
 
 
 @lru_cache(maxsize=256)

@@ -98,7 +98,6 @@ class Reader:
             steps=status.published_steps,
             source=partial(read_figures, self.database, status.id),
             calendar=status.calendar,
-            voids=status.voids,
             key_steps=steps,
             kept=status.kept,
         )

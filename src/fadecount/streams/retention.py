@@ -13,7 +13,7 @@ from __future__ import annotations
 
 import json
 
-from fadecount.mechanisms import ANNOUNCED, Blocks
+from fadecount.mechanisms import Blocks
 from fadecount.streams.audit_log import Act
 from fadecount.streams.database import Context
 from fadecount.streams.discovery import DISCOVERED
@@ -86,26 +86,9 @@ def first_ticks_to_keep(status: Status) -> tuple[int, ...]:
                 lag = max(lag, hidden.discovery.stages[-1][0])
             out = last + 1 - first - lag
             wanted = calendar.frontier(level + 1, min(cut - first, max(0, out)))
-            for void, end in status.voids:
-                if void == level + 1 and end <= wanted and _stands_for(status, void, end):
-                    wanted = calendar.frontier(level + 1, end - 1)
             wanted += first
         cuts.append(max(wanted, kept))
     return tuple(cuts)
-
-
-def _stands_for(status: Status, void: int, end: int) -> bool:
-    """Whether totals still use the children of a void block: until a larger block is out that holds
-    it."""
-    mechanism, calendar = status.description.mechanism, status.calendar
-    assert isinstance(mechanism, Blocks)
-    assert calendar is not None
-    if void + 1 == len(mechanism.levels):
-        return True
-    above = int(calendar.end(void + 1, end))
-    if above + mechanism.levels[void + 1].stages[-1].lag > status.published_steps:
-        return True
-    return (void + 1, above) in status.voids and _stands_for(status, void + 1, above)
 
 
 def kept_ticks(status: Status) -> tuple[int, ...]:
@@ -122,8 +105,6 @@ def _stored_with(status: Status, level: int) -> list[tuple[int, int]]:
     if not isinstance(mechanism, Blocks):
         return [(0, 0)]
     stages = [(level, stage) for stage in range(len(mechanism.levels[level].stages))]
-    if level + 1 < len(mechanism.levels) and mechanism.levels[level + 1].tied:
-        stages.append((level + 1, ANNOUNCED))
     if hidden is not None and level == status.description.level(hidden.discovery.per):
         stages += [(DISCOVERED, stage) for stage in range(len(hidden.discovery.stages))]
     return stages

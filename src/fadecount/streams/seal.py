@@ -98,7 +98,6 @@ class Seal:
 
 SECRET: Mapping[str, tuple[str, ...]] = {
     "state": ("kind", "number"),
-    "ratchets": ("kind", "number"),
     "inputs": (),
     "hidden": ("block",),
     "positions": ("source",),
@@ -107,7 +106,7 @@ SECRET: Mapping[str, tuple[str, ...]] = {
 }
 """The tables with a secret ``body``, and the columns before it: its place."""
 
-_REPLACED = ("state", "ratchets", "positions")
+_REPLACED = ("state", "positions")
 """Those with one row at a place, which is written again and again."""
 
 

@@ -7,7 +7,7 @@ import os
 import sqlite3
 import time
 from collections.abc import Callable, Sequence
-from contextlib import ExitStack, closing, suppress
+from contextlib import ExitStack, suppress
 from functools import partial
 from pathlib import Path
 
@@ -51,11 +51,7 @@ class SQLiteConnection(Database):
         super().__init__(_FAILURES, failed)
         self._path, self._durable = str(path), True
         self._places = frozenset({str(Path(path).absolute()), str(Path(path).resolve())})
-        self._connection: sqlite3.Connection = self._run(
-            lambda: sqlite3.connect(
-                self._path, isolation_level=None, check_same_thread=False, timeout=10.0
-            )
-        )
+        self._connection: sqlite3.Connection = self._run(partial(_connect, self._path))
         try:
             for pragma in _PRAGMAS if pragmas is None else pragmas:
                 self._run(partial(self._patiently, pragma))
@@ -91,6 +87,8 @@ class SQLiteConnection(Database):
             return "the file is damaged"
         if isinstance(error, OSError):
             return f"{error.strerror}{f' ({error.filename})' if error.filename else ''}"
+        if getattr(error, "sqlite_errorcode", None) == sqlite3.SQLITE_FULL:
+            return "no space left on the disk"
         return (str(error).strip() or "unknown reason").splitlines()[0]
 
 
@@ -165,24 +163,6 @@ class SQLiteDatabase(SQLiteConnection):
             if not busy:
                 self._scrubbed = time.monotonic()
 
-    def copy_into(self, path: Path) -> None:
-        """Copy the store, as it is at one moment, into an empty file that is complete by itself;
-        but for the noise that is drawn ahead, of which nothing is left in it.
-
-        It is SQLite's online backup in one step: writers go on meanwhile, in the write-ahead log.
-        """
-
-        def copy() -> None:
-            with closing(sqlite3.connect(path, isolation_level=None)) as target:
-                self._connection.backup(target)
-                # memory: a journal on disk would hold what is deleted
-                for pragma in ("journal_mode = MEMORY", "secure_delete = ON"):
-                    target.execute(f"PRAGMA {pragma}").fetchall()
-                target.execute("DELETE FROM ratchets")
-                target.execute("PRAGMA journal_mode = DELETE").fetchall()
-
-        self._run(copy)
-
     def restrict(self) -> None:
         """Let this connection read what is for readers only: SQLite refuses to prepare any other
         statement. Nothing under embargo, no count and no secret can be selected by mistake."""
@@ -207,21 +187,38 @@ class SQLiteDatabase(SQLiteConnection):
             self._lock_file = None
 
 
+def _connect(path: str | Path) -> sqlite3.Connection:
+    """A connection that writes nothing outside of its file and of those beside it: what SQLite
+    needs for a while (sorted rows, rows as they were before a statement) stays in memory."""
+    connection = sqlite3.connect(path, isolation_level=None, check_same_thread=False, timeout=10.0)
+    connection.execute("PRAGMA temp_store = MEMORY")
+    return connection
+
+
 def _create_store(path: Path) -> None:
     """A new file appears whole, with its tables: a file without them has lost them."""
     new = path.with_name(path.name + ".new")
     new.unlink(missing_ok=True)
     os.close(private_file(new))
+    new_tables(new).close()
+    new.replace(path)
+    sync_folder(path.parent)
+
+
+def new_tables(path: Path) -> SQLiteConnection:
+    """A connection to an empty file, in which it has made the tables of a store. Until it closes,
+    nothing is written beside the file, and nothing can be undone."""
     # large pages: a vector of 10^5 counts takes a third of the time
-    connection = SQLiteConnection(new, pragmas=("PRAGMA page_size = 16384",))
+    pragmas = "PRAGMA page_size = 16384", "PRAGMA journal_mode = OFF"
+    connection = SQLiteConnection(path, pragmas=pragmas)
     try:
         connection.change("BEGIN")  # all tables in one sync of the disk
         connection.create(TABLES, INDEXES)
         connection.change("COMMIT")
-    finally:
+    except BaseException:
         connection.close()
-    new.replace(path)
-    sync_folder(path.parent)
+        raise
+    return connection
 
 
 def sync_folder(folder: Path) -> None:

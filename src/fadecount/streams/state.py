@@ -2,18 +2,14 @@
 checked as a whole.
 
 A stream of blocks is a :class:`~fadecount.counters.figures.FigureMaker`: the counts of its open
-blocks are rows of ``state``, and noise that is drawn ahead for ties is in ``ratchets``. Any other
-stream is a :class:`~fadecount.counters.Counter`, whose parts are rows of ``state``.
-
-Backups leave the ratchets out. A stream that comes back without them has lost its noise ahead: its
-open tied blocks are void.
+blocks are rows of ``state``. Any other stream is a :class:`~fadecount.counters.Counter`, whose
+parts are rows of ``state``.
 """
 
 from __future__ import annotations
 
 import hashlib
 import json
-from collections import defaultdict
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any
@@ -34,21 +30,16 @@ from fadecount.streams.status import Status, read_keys, read_status
 TOTAL, TAIL, DELAYED, OPEN = 0, 1, 2, 3
 """Kinds in ``state``: the sum, the noise of a level, the input of a step that is still delayed; the
 open block of a level."""
-NOISE, CHILDREN = 4, 5
-"""Kinds in ``ratchets``: the noise of the open block of a level; that of its children to come."""
 Name = tuple[int, int]
 """Kind and number."""
-_TABLES = dict.fromkeys((TOTAL, TAIL, DELAYED, OPEN), "state") | dict.fromkeys(
-    (NOISE, CHILDREN), "ratchets"
-)
 
 
 @dataclass(frozen=True, slots=True)
 class Changes:
-    """By table, rows to write (stream, kind, number, body) and to remove (without a body)."""
+    """Rows to write (stream, kind, number, body) and to remove (without a body)."""
 
-    written: dict[str, list[tuple[Any, ...]]] = field(default_factory=lambda: defaultdict(list))
-    gone: dict[str, list[tuple[Any, ...]]] = field(default_factory=lambda: defaultdict(list))
+    written: list[tuple[Any, ...]] = field(default_factory=list)
+    gone: list[tuple[Any, ...]] = field(default_factory=list)
 
 
 class StoredState:
@@ -63,8 +54,8 @@ class StoredState:
         self._rows = SecretRows(context, status.uid, status.id)
         self._bodies: dict[Name, bytes] = {}
         self._digests: dict[Name, bytes] = {}
-        self._written: dict[int, tuple[list[int], object]] = {}
-        """Of each level: start, end and void, and the noise, of the block that is stored."""
+        self._written: dict[int, list[int]] = {}
+        """Of each level: start and end of the block that is stored."""
         self.keys: tuple[str, ...] = ()
         self._fixed: tuple[object, object, str] = (None, None, "")
         """The description, the keys, and the digest of both."""
@@ -72,23 +63,19 @@ class StoredState:
         """The end of the tick with which the next figure under embargo becomes public."""
 
     def load(self, status: Status) -> StoredState:
-        """Read what was committed. Raises if anything is missing, altered or from another commit.
-
-        A stream of blocks without its ratchets has lost its noise ahead: the open blocks that are
-        tied have none then, see :func:`lacks_noise`.
-        """
+        """Read what was committed. Raises if anything is missing, altered or from another
+        commit."""
         sealed = self.read()
         self.next_public = next_public_tick(self._context.database, self._stream)
-        lost = bool(status.ahead) and not self.ahead
-        if self.digest(status) != status.digest or (self.ahead != status.ahead and not lost):
+        if self.digest(status) != status.digest:
             raise StoreError("state is damaged or incomplete; take an intact copy of the store")
         self._bodies = {
-            name: self._rows.opened(_TABLES[name[0]], *name, body) for name, body in sealed.items()
+            name: self._rows.opened("state", *name, body) for name, body in sealed.items()
         }
         mechanism = status.description.mechanism
         try:
             if isinstance(mechanism, Blocks):
-                self.machine = self._maker(mechanism, status, lost=lost)
+                self.machine = self._maker(mechanism, status)
             else:
                 self.machine = counter_of(mechanism, self._parts(status), self._context.noise)
         except (KeyError, ValueError) as error:
@@ -101,10 +88,8 @@ class StoredState:
         """Read the keys, and all parts as they are stored: sealed, and not checked yet."""
         sealed = {
             (kind, number): body
-            for table in ("state", "ratchets")
             for kind, number, body in self._context.database.query(
-                f"SELECT kind, number, body FROM {table} WHERE stream = ?",  # noqa: S608 - constants
-                (self._stream,),
+                "SELECT kind, number, body FROM state WHERE stream = ?", (self._stream,)
             )
         }
         self.keys, _ = read_keys(self._context.database, self._stream)
@@ -131,39 +116,16 @@ class StoredState:
             tails=[rows[TAIL, number] for number in numbers[TAIL]],
         )
 
-    def _maker(self, mechanism: Blocks, status: Status, *, lost: bool) -> FigureMaker:
-        blocks, source = {}, self._context.noise
+    def _maker(self, mechanism: Blocks, status: Status) -> FigureMaker:
+        blocks = {}
         for kind, level in sorted(self._bodies):
             if kind == OPEN:
-                start, end, void, *_ = body = _numbers(self._bodies[kind, level])
-                blocks[level] = OpenBlock(
-                    start=int(start), end=int(end), void=bool(void), count=body[3:].copy()
-                )
-        calendar = status.calendar or mechanism.calendar
-        maker = FigureMaker(
+                start, end, *_ = body = _numbers(self._bodies[kind, level])
+                blocks[level] = OpenBlock(start=int(start), end=int(end), count=body[2:].copy())
+        calendar, source = status.calendar or mechanism.calendar, self._context.noise
+        return FigureMaker(
             mechanism, calendar, status.width, source, time=status.steps, open_blocks=blocks
         )
-        if lost:
-            return maker
-        for group in mechanism.groups:
-            for level in group if len(group) > 1 else ():
-                block = blocks.get(level)
-                if block is None or block.void:
-                    continue
-                if (NOISE, level) in self._bodies:  # none for a child of a void block
-                    shape = len(mechanism.levels[level].stages), block.width
-                    block.noise = list(_numbers(self._bodies[NOISE, level]).reshape(shape))
-                if mechanism.levels[level].tied:
-                    block.children = maker.saved_children(
-                        level, self._bodies.get((CHILDREN, level), b"")
-                    )
-        return maker
-
-    @property
-    def ahead(self) -> bytes:
-        """One digest of every part in ``ratchets``; empty if there is none."""
-        parts = [name for name in sorted(self._digests) if _TABLES[name[0]] == "ratchets"]
-        return self._whole("", parts) if parts else b""
 
     def changes(self) -> Changes:
         """What changed since the last time. It must be written (:func:`write_state`) with the new
@@ -176,11 +138,10 @@ class StoredState:
         for name, row in self._parts_of(self.machine):
             there.add(name)
             if row is not None:
-                table = _TABLES[name[0]]
-                changes.written[table].append(self._rows.sealed(table, *name, row))
-                self._digests[name] = _digest(changes.written[table][-1][-1])
+                changes.written.append(self._rows.sealed("state", *name, row))
+                self._digests[name] = _digest(changes.written[-1][-1])
         for name in [name for name in self._digests if name not in there]:
-            changes.gone[_TABLES[name[0]]].append((self._stream, *name))
+            changes.gone.append((self._stream, *name))
             del self._digests[name]
             self._bodies.pop(name, None)
         return changes
@@ -200,21 +161,12 @@ class StoredState:
             self._bodies[name] = body
 
     def _blocks_of(self, maker: FigureMaker) -> Iterator[tuple[Name, bytes | None]]:
-        """Arrays of 10^5 keys are not compared: what was touched is known, and the noise of a block
-        stays the same list while the block is open."""
+        """Arrays of 10^5 keys are not compared: what was touched is known."""
         for level, block in maker.open.items():
-            head = [block.start, block.end, int(block.void)]
-            before, noise = self._written.get(level, ([], None))
-            same = level not in maker.touched and before == head
+            head = [block.start, block.end]
+            same = level not in maker.touched and self._written.get(level) == head
             yield (OPEN, level), None if same else _bytes(np.concatenate([head, block.count]))
-            if block.noise is not None:
-                same = block.noise is noise
-                yield (NOISE, level), None if same else _bytes(np.concatenate(block.noise))
-            if block.children is not None:
-                name, state = (CHILDREN, level), block.children.state
-                yield name, None if self._bodies.get(name) == state else state
-                self._bodies[name] = state
-            self._written[level] = head, block.noise
+            self._written[level] = head
 
     def save(self) -> Status:
         """Write what changed (:meth:`changes`), and return the signed status of the stream."""
@@ -226,51 +178,34 @@ class StoredState:
         and return the status."""
         status = self.signed(read_status(self._context.database, self._name))
         self._context.database.change(
-            "UPDATE streams SET digest = ?, ahead = ? WHERE id = ?",
-            (status.digest, status.ahead, status.id),
+            "UPDATE streams SET digest = ? WHERE id = ?", (status.digest, status.id)
         )
         return status
 
     def signed(self, status: Status) -> Status:
-        """The status with the digests of what is stored now."""
-        status = replace(status, ahead=self.ahead)
+        """The status with the digest of what is stored now."""
         return replace(status, digest=self.digest(status))
 
     def digest(self, status: Status) -> bytes:
-        """One digest of what the stream is, its status, its keys and every part in ``state``; of
-        the noise ahead, what the status says."""
+        """One digest of what the stream is, its status, its keys and every part in ``state``."""
         description, keys = status.description, self.keys
         if self._fixed[0] is not description or self._fixed[1] is not keys:
-            text = json.dumps((description.to_json(), keys)).encode()
-            self._fixed = description, keys, hashlib.blake2b(text, digest_size=32).hexdigest()
+            fixed = json.dumps((description.to_json(), keys)).encode()
+            self._fixed = description, keys, hashlib.blake2b(fixed, digest_size=32).hexdigest()
         ticks = (status.first_tick, status.last_tick, status.steps, status.width)
-        blocks = (status.midnights and status.midnights.to_json(), sorted(status.voids.items()))
-        whole = json.dumps((status.uid, self._fixed[2], *ticks, *blocks, status.ahead.hex()))
-        return self._whole(
-            whole, [name for name in sorted(self._digests) if _TABLES[name[0]] == "state"]
-        )
-
-    def _whole(self, text: str, parts: Sequence[Name]) -> bytes:
+        midnights = status.midnights and status.midnights.to_json()
+        text = json.dumps((status.uid, self._fixed[2], *ticks, midnights))
         whole = hashlib.blake2b(text.encode(), digest_size=32)
-        for kind, number in parts:
+        for kind, number in sorted(self._digests):
             whole.update(f"/{kind}/{number}/".encode() + self._digests[kind, number])
         return whole.digest()
 
 
-def lacks_noise(maker: FigureMaker) -> bool:
-    """Whether a tied block is open that has neither its noise nor is void."""
-    return any(
-        maker.mechanism.levels[level].tied and not block.void and block.children is None
-        for level, block in maker.open.items()
-    )
-
-
 def write_state(database: Database, changes: Sequence[Changes]) -> None:
     """Write the changed parts of some streams, inside a transaction."""
-    for table in ("state", "ratchets"):
-        sql = f"DELETE FROM {table} WHERE stream = ? AND kind = ? AND number = ?"  # noqa: S608
-        database.change_many(sql, [row for each in changes for row in each.gone[table]])
-        insert_sealed(database, table, [row for each in changes for row in each.written[table]])
+    sql = "DELETE FROM state WHERE stream = ? AND kind = ? AND number = ?"
+    database.change_many(sql, [row for each in changes for row in each.gone])
+    insert_sealed(database, "state", [row for each in changes for row in each.written])
 
 
 def _bytes(numbers: NDArray[np.int64]) -> bytes:

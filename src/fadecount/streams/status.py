@@ -5,11 +5,11 @@ from __future__ import annotations
 
 import json
 import operator
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any
 
-from fadecount.errors import StoreError
+from fadecount.errors import DatabaseError, StoreError
 from fadecount.streams.calendar import BlockCalendar, Midnights, calendar_of
 from fadecount.streams.database import Database, placeholders
 from fadecount.streams.description import Description
@@ -33,12 +33,7 @@ class Status:
     previous_commit_id: str | None
     forks: Forks
     digest: bytes
-    ahead: bytes = b""
-    """The digest of the noise that is drawn ahead; empty if there is none."""
     midnights: Midnights | None = None
-    voids: Mapping[tuple[int, int], int] = field(default_factory=dict)
-    """(level, end) of the blocks whose figures are never made; after how many steps they were given
-    up."""
     retain_seconds: int | None = None
     kept: tuple[int, ...] = ()
     """For each level, the first tick whose figures were not removed; empty if none were."""
@@ -85,52 +80,64 @@ def read_group(database: Database, description: Description) -> GroupLoss | None
         return None
     members: list[Member] = []
     group, unit = wanted, description.protects
-    for table in ("deleted", "streams"):
-        rows = database.query(
-            f"SELECT name, description, forks, last_tick - first_tick + 1 FROM {table}"  # noqa: S608
-            " WHERE group_name = ? ORDER BY name",
-            (wanted.name,),
-        )
-        for name, text, forks, steps in rows:
-            other = Description.from_json(name, text)
-            if not members and other.group is not None:
-                group, unit = other.group, other.protects
-            loss = other.loss(tuple(map(_integer, json.loads(forks))), steps)
-            members.append(Member(name=name, loss=loss, tick_seconds=other.ticks.tick_seconds))
+    columns = "name, description, forks, last_tick - first_tick + 1 FROM"
+    # one statement: a stream that is deleted meanwhile is in one of both
+    rows = database.query(
+        f"SELECT 0 AS place, {columns} deleted WHERE group_name = ? UNION ALL"
+        f" SELECT 1, {columns} streams WHERE group_name = ? ORDER BY place, name",
+        (wanted.name, wanted.name),
+    )
+    for _, name, text, forks, steps in rows:
+        other = Description.from_json(name, text)
+        if not members and other.group is not None:
+            group, unit = other.group, other.protects
+        loss = other.loss(tuple(map(_integer, json.loads(forks))), steps)
+        members.append(Member(name=name, loss=loss, tick_seconds=other.ticks.tick_seconds))
     return GroupLoss(group=group, unit=unit, members=tuple(members))
 
 
 _NAMES_SHOWN = 20
 _COLUMNS = (
     "id, name, uid, description, first_tick, last_tick, published_tick, width, "
-    "commit_id, previous_commit_id, forks, digest, ahead, midnights, voids, retain_seconds, kept"
+    "commit_id, previous_commit_id, forks, digest, midnights, retain_seconds, kept"
 )
 
 
 def read_status(database: Database, name: str) -> Status:
     """The row of one stream, or a :class:`StoreError` that names the existing streams."""
-    statuses = _statuses(database, "name = ?", (name,))
-    if not statuses:
+    found = database.query(f"SELECT {_COLUMNS} FROM streams WHERE name = ?", (name,))  # noqa: S608
+    if not found:
         rows = database.query("SELECT name FROM streams ORDER BY name LIMIT ?", (_NAMES_SHOWN + 1,))
         names = ", ".join(known for (known,) in rows[:_NAMES_SHOWN]) or "none"
         more = ", ..." if len(rows) > _NAMES_SHOWN else ""
         raise StoreError(f"stream must exist, got {name!r}; streams of this store: {names}{more}")
-    return statuses[0]
+    return _read(database, found[0], {})
 
 
 def read_statuses(database: Database, *, after: str, limit: int) -> list[Status]:
-    """The rows of the streams after a name, in alphabetical order."""
-    return _statuses(database, "name > ? ORDER BY name LIMIT ?", (after, limit))
-
-
-def _statuses(database: Database, condition: str, values: Sequence[Any]) -> list[Status]:
-    sql = f"SELECT {_COLUMNS} FROM streams WHERE {condition}"  # noqa: S608 - constants
+    """The rows of the streams after a name, in alphabetical order, without those that are
+    damaged."""
+    sql = f"SELECT {_COLUMNS} FROM streams WHERE name > ? ORDER BY name LIMIT ?"  # noqa: S608
+    statuses: list[Status] = []
     groups: dict[str, GroupLoss | None] = {}
+    while rows := database.query(sql, (after, limit - len(statuses))):
+        after = rows[-1][1]
+        for row in rows:
+            try:
+                statuses.append(_read(database, row, groups))
+            except DatabaseError:
+                raise
+            except StoreError:
+                continue
+    return statuses
+
+
+def _read(database: Database, row: tuple[Any, ...], groups: dict[str, GroupLoss | None]) -> Status:
     try:
-        return [_in_group(database, _status(*row), groups) for row in database.query(sql, values)]
-    except (ValueError, TypeError) as error:
+        return _in_group(database, _status(*row), groups)
+    except (ValueError, TypeError, KeyError) as error:
         raise StoreError(
-            "status of a stream is damaged; take an intact copy of the store"
+            f"status of stream {row[1]!r} is damaged; take an intact copy of the store"
         ) from error
 
 
@@ -145,7 +152,7 @@ def _in_group(database: Database, status: Status, known: dict[str, GroupLoss | N
 
 def _status(number: int, name: str, uid: str, text: str, *rest: Any) -> Status:
     first, last, published, width, commit_id, previous, forks, digest, *more = rest
-    ahead, midnights, voids, retain, kept = more
+    midnights, retain, kept = more
     return Status(
         id=number,
         uid=uid,
@@ -158,12 +165,7 @@ def _status(number: int, name: str, uid: str, text: str, *rest: Any) -> Status:
         previous_commit_id=previous,
         forks=tuple(map(_integer, json.loads(forks))),
         digest=bytes(digest),
-        ahead=bytes(ahead),
         midnights=None if midnights is None else Midnights.from_json(midnights),
-        voids={
-            (operator.index(level), operator.index(end)): operator.index(step)
-            for level, end, step in json.loads(voids)
-        },
         retain_seconds=_integer(retain),
         kept=tuple(map(operator.index, json.loads(kept))),
     )
@@ -191,7 +193,6 @@ def write_statuses(database: Database, changes: Iterable[tuple[Status, Status]])
             after.previous_commit_id,
             after.midnights and after.midnights.to_json(),
             after.digest,
-            after.ahead,
             before.id,
             before.commit_id,
             before.digest,
@@ -200,7 +201,7 @@ def write_statuses(database: Database, changes: Iterable[tuple[Status, Status]])
     ]
     return database.change_many(
         "UPDATE streams SET last_tick = ?, published_tick = ?, commit_id = ?, previous_commit_id"
-        " = ?, midnights = ?, digest = ?, ahead = ? WHERE id = ? AND commit_id = ? AND digest = ?",
+        " = ?, midnights = ?, digest = ? WHERE id = ? AND commit_id = ? AND digest = ?",
         rows,
     )
 

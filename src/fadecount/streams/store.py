@@ -173,8 +173,6 @@ class Store:
             "commit_id": unpredictable(16).hex(),
             "forks": "[]",
             "digest": b"",
-            "ahead": b"",
-            "voids": "[]",
             "kept": "[]",
             "upkeep_tick": NEVER,
         }
@@ -186,7 +184,7 @@ class Store:
         if names:
             write_keys(database, status.id, 0, names)
         secrets = [OF_THE_STREAM]
-        if description.unit.per != "tick":
+        if description.unit.of == "person":
             secrets.append(description.block_of(start_tick))
         rows = SecretRows(context, uid, status.id)
         rows.put("secrets", *((block, unpredictable(32)) for block in secrets))
@@ -301,10 +299,13 @@ class Store:
     def delete(self, name: str) -> None:
         """Remove a stream with all its releases, in one transaction. If it had any, its name stays
         reserved: observers keep what they have seen."""
-        database, status = self._database, read_status(self._database, name)
-        with database.locked([status.uid], self._wait), database.transaction():
+        database, before = self._database, read_status(self._database, name)
+        with database.locked([before.uid], self._wait), database.transaction():
             # first: what another process is accepting now is then deleted too
-            lock_streams(database, [status.id])
+            lock_streams(database, [before.id])
+            status = read_status(database, name)  # it may have published until now
+            if status.uid != before.uid:
+                raise StoreError(f"stream {name!r} was made anew meanwhile; try again")
             for table in STREAM_TABLES:
                 database.change(f"DELETE FROM {table} WHERE stream = ?", (status.id,))  # noqa: S608
             database.change("DELETE FROM streams WHERE id = ?", (status.id,))
@@ -344,14 +345,18 @@ class Store:
         """The streams for which :meth:`upkeep` may have something to do."""
         return [name for (name,) in self._database.query(NEEDS_UPKEEP)]
 
+    def scrub(self) -> None:
+        """Destroy what was deleted where the database keeps it for long: to be called often, since
+        it does so once a minute."""
+        self._database.scrub()
+
     def rotate(self, seal: Seal) -> None:
         """Seal all state and accepted inputs with another key (or none), in one transaction. No
         stream may be open."""
         context, database = self._context, self._database
-        statuses = [read_status(database, name) for name in self.names()]
-        locks = [status.uid for status in statuses]
+        locks = [read_status(database, name).uid for name in self.names()]
         with database.locked(locks, self._wait), database.transaction():
-            for status in statuses:
+            for status in [read_status(database, name) for name in self.names()]:
                 StoredState(context, status).load(status)  # refuses one that is damaged
                 old, new = (
                     SecretRows(each, status.uid, status.id)

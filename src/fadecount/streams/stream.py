@@ -3,7 +3,6 @@ publishes them."""
 
 from __future__ import annotations
 
-import json
 import threading
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import ExitStack, contextmanager
@@ -12,13 +11,12 @@ from dataclasses import dataclass, field, replace
 import numpy as np
 from numpy.typing import NDArray
 
-from fadecount.counters.figures import FigureMaker
 from fadecount.counters.inputs import add_up
 from fadecount.errors import AlreadyReleasedError, ClockError, FenceError, InputError, StoreError
 from fadecount.mechanisms.unit import Noted
 from fadecount.noise import unpredictable
 from fadecount.streams.audit_log import Act
-from fadecount.streams.database import Context
+from fadecount.streams.database import Context, Database
 from fadecount.streams.description import checked_keys
 from fadecount.streams.discovery import Counts
 from fadecount.streams.embargo import (
@@ -34,7 +32,7 @@ from fadecount.streams.embargo import (
 from fadecount.streams.fence import publish, recover
 from fadecount.streams.figures import CELLS, Closed, FigureRows, write_figures
 from fadecount.streams.inputs import Intake, noted_as, take_inputs
-from fadecount.streams.state import StoredState, lacks_noise, write_state
+from fadecount.streams.state import StoredState, write_state
 from fadecount.streams.status import Status, lock_streams, write_keys, write_statuses
 from fadecount.streams.ticks import ClockState, read_clock
 
@@ -161,8 +159,8 @@ class Stream(Intake):
         inputs were capped. If events of persons were accepted since, the cap would not hold, and an
         ``InputError`` is raised. Where the unit is a day, ``persons`` says how many events of each
         person (by digest) the inputs hold in the day that stays open, and ``hidden`` how many
-        persons brought which hidden keys that day; the inputs must then end with that day's ticks
-        and hold no other day's.
+        persons brought which hidden keys that day. The inputs then hold ticks of that day only, and
+        are closed in one transaction.
         """
         begin, end, width = self.open_tick, first_tick + len(inputs), self._status.width
         _check_inputs(inputs, width)
@@ -177,23 +175,39 @@ class Stream(Intake):
                 f"gap must be at most {LARGEST_GAP} empty ticks, got {gap}; check the clock and the"
                 " times"
             )
-        if hidden is not None:
-            hidden = self._sampled(self.description.block_of(begin), hidden)
-        size = max(1, CELLS // max(1, width)) if persons is None else end - begin
+        block_of, size = self.description.block_of, max(1, CELLS // max(1, width))
+        if (persons or hidden) and not (len(inputs) and block_of(first_tick) == block_of(end - 1)):
+            raise InputError(
+                "inputs with persons or hidden keys must hold ticks of one"
+                f" {self.description.unit.slot}; release others by themselves"
+            )
+        whole = persons is not None or hidden is not None
         while begin < end:
-            rows = _rows_from(inputs, first_tick, begin, (min(size, end - begin), width))
-            yield self._close(_Closing(self, begin, rows, persons or {}, hidden or {}, noted))
-            begin += len(rows)
-            noted = None if noted is None else 0
+            ticks = range(begin, end)[:size]
+            if whole:  # the empty ticks before the inputs may be in an earlier day
+                ticks = range(begin, first_tick)[:size] or range(begin, end)
+            rows = _rows_from(inputs, first_tick, begin, (len(ticks), width))
+            closing = _Closing(self, begin, rows, noted=noted)
+            if whole and begin >= first_tick:
+                sampled = self._sampled(block_of(begin), hidden or {})
+                closing = replace(closing, persons=persons or {}, hidden=sampled)
+            yield self._close(closing)
+            if block_of(ticks.stop) != block_of(begin):
+                noted = noted and 0
+            begin = ticks.stop
 
     def _close(self, closing: _Closing) -> Closed:
         (outcome,) = _close_together([closing])
         if isinstance(outcome, FenceError):
             raise outcome
-        if self.leaves_old_rows(outcome):
-            while self.drop_old_rows():
-                pass
+        while self.leaves_old_rows(outcome) and self.drop_old_rows():
+            pass
+        self.scrub()
         return outcome
+
+    def scrub(self) -> None:
+        """:meth:`Store.scrub`, for a stream that stays open for long."""
+        self._context.database.scrub()
 
     def leaves_old_rows(self, closed: Closed) -> bool:
         """Whether there may be something for :meth:`drop_old_rows` after these ticks were closed.
@@ -260,23 +274,8 @@ class Stream(Intake):
     def _load(self) -> StoredState:
         context = self._context
         self._status = recover(context, self._name)
-        state = StoredState(context, self._status).load(self._status)
-        if isinstance(state.machine, FigureMaker) and lacks_noise(state.machine):
-            self._status = self._void(state.machine, state)
-        self._loaded = state
+        state = self._loaded = StoredState(context, self._status).load(self._status)
         return state
-
-    def _void(self, maker: FigureMaker, state: StoredState) -> Status:
-        """Give up the open tied blocks: the noise that was drawn ahead for them is lost."""
-        database, status = self._context.database, self._status
-        with database.transaction():
-            self._check_unchanged(status)
-            new = dict.fromkeys(maker.destroy_noise_ahead(), status.steps)
-            voids = [(*void, step) for void, step in (new | dict(status.voids)).items()]
-            database.change(
-                "UPDATE streams SET voids = ? WHERE id = ?", (json.dumps(voids), status.id)
-            )
-            return state.save()
 
 
 def _moved_on(status: Status) -> AlreadyReleasedError:
@@ -330,19 +329,14 @@ class _Closing:
 
     def check_persons(self) -> None:
         """Refuse counts of persons of whom more was accepted since; note the persons of a day that
-        stays open, and replace the keys of days that end."""
+        stays open."""
         stream, (first, end) = self.stream, self.blocks
         if self.noted is not None and self.noted != stream.persons_noted:
             raise InputError(
                 "source must be alone while it feeds this tick, but other events of persons"
                 " arrived; run it again"
             )
-        if stream.description.unit.per != "tick" and first != end:
-            # what was noted under them is about nobody
-            sql = "DELETE FROM secrets WHERE stream = ? AND block < ?"
-            stream._database.change(sql, (stream._id, end))
-            stream._rows.put("secrets", (end, unpredictable(32)))
-        elif self.persons:
+        if self.persons and first == end:
             stream.note_persons(end, self.persons)
 
     def figures(
@@ -406,7 +400,6 @@ def _close_together(closings: Sequence[_Closing]) -> list[Closed | FenceError]:
     for each, outcome in zip(closings, outcomes, strict=True):
         if isinstance(outcome, FenceError):
             each.stream._loaded = None
-    context.database.scrub()
     return [
         outcome if isinstance(outcome, FenceError) else released
         for released, outcome in zip(closed, outcomes, strict=True)
@@ -429,6 +422,7 @@ def _draw_and_store(
     lock_streams(database, [status.id for status in before])
     for each in closings:
         each.check_persons()
+    _replace_person_keys(database, closings)
     accepted = take_inputs(context, before)
     checkpoint("inputs taken")
     closed = []
@@ -444,6 +438,19 @@ def _draw_and_store(
     figures = zip(after, closed, strict=True)
     write_figures(database, [(of.id, rows) for of, each in figures for rows in each.figures])
     return after, closed
+
+
+def _replace_person_keys(database: Database, closings: Sequence[_Closing]) -> None:
+    """Destroy the keys of the ticks and days of persons that end, and draw those of the ones that
+    begin. What is noted under a destroyed key is about nobody."""
+    keys = []
+    for each in closings:
+        stream, (first, end) = each.stream, each.blocks
+        if stream.description.unit.of == "person" and first != end:
+            _, *new = stream._rows.sealed("secrets", end, unpredictable(32))
+            keys.append((*new, stream._id, end))
+    sql = "UPDATE secrets SET block = ?, body = ? WHERE stream = ? AND block < ?"
+    database.change_many(sql, keys)
 
 
 def _check_inputs(inputs: NDArray[np.int64], width: int) -> None:

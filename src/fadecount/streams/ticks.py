@@ -188,9 +188,16 @@ def from_local(seconds: Numbers, zone: str) -> Numbers:
     return seconds - np.array(offsets, dtype=np.int64)[which]
 
 
+_NO_ZONE = re.compile(r"localtime|posixrules|factory|(posix|right)/.*", re.IGNORECASE)
+"""Files beside those of the zones: what they say differs from one machine to the next, or counts
+leap seconds."""
+
+
 @lru_cache(maxsize=64)
 def _zone(name: str) -> ZoneInfo:
     try:
+        if _NO_ZONE.fullmatch(name):
+            raise ValueError
         return ZoneInfo(name)
     except (KeyError, ValueError, OSError, TypeError):  # ZoneInfoNotFoundError is a KeyError
         raise bad_parameter(

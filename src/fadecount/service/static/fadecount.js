@@ -7,7 +7,7 @@
     if (last == l.pathname) return;
     last = l.pathname;
     fetch(new URL("api/event", me.src), {
-      method: "POST", keepalive: true, credentials: "omit",
+      method: "POST", keepalive: true, credentials: "omit", referrerPolicy: "no-referrer",
       body: JSON.stringify({n: "pageview", u: l.origin + last, d: me.dataset.domain || l.hostname}),
     }).catch(() => {});
   };

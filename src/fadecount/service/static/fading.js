@@ -6,11 +6,7 @@ import { lag, length, near, number, period, roundTicks } from "./words.js";
 
 const EDGE = { top: 14, right: 10, bottom: 28, left: 46 };
 const AGES = [[60, "1 min"], [3600, "1 hour"], [86400, "1 day"], [604800, "1 week"], [2592000, "1 month"], [31536000, "1 year"], [315360000, "10 years"], [3153600000, "100 years"]];
-const sure = (point) => {
-  const pure = 100 / (1 + Math.exp(-point.loss)); // Gaussian noise has another rule: its figure comes with the point
-  const shown = point.sure.startsWith("over") ? 100 : parseFloat(point.sure);
-  return Math.abs(pure - shown) <= 1 ? pure : shown;
-};
+const sure = (point) => 100 / (1 + Math.exp(-point.loss));
 const byId = (id) => document.getElementById(id);
 
 class FadingChart extends Chart {

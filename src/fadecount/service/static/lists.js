@@ -81,9 +81,12 @@ export function fill(table, rows, { heads = false } = {}) {
   }));
 }
 
-/* Rows with the same fields as CSV: quoted where that is needed. */
+/* Rows with the same fields as CSV: quoted where that is needed. A spreadsheet must not run a text
+   as a formula: one that begins like one has an apostrophe before it. */
 export function csv(rows) {
-  const cell = (value) => (/[",\n]/.test(value) ? `"${value.replaceAll('"', '""')}"` : value ?? "");
+  const text = (value) => (/^'*[=+\-@\t\r]/.test(value) ? `'${value}` : value);
+  const quoted = (value) => (/[",\n]/.test(value) ? `"${value.replaceAll('"', '""')}"` : value);
+  const cell = (value) => (typeof value === "string" ? quoted(text(value)) : value ?? "");
   const lines = rows.map((row) => Object.values(row).map(cell).join(","));
   return `${[Object.keys(rows[0] ?? {}).join(","), ...lines].join("\n")}\n`;
 }
