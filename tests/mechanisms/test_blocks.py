@@ -361,16 +361,12 @@ class TestBadInput:
             ),
             (lambda: BLOCKS(LEVEL(7, 1), LEVEL(7, 2)), r"levels\[1\] length must be a la"),
             (
-                lambda: BLOCKS(LEVEL(1, 1, lag=5), LEVEL(2, 1, lag=4)),
-                r"levels\[1\] lag must be at least 5, the lag of the level below, got 4; lags must"
-                " not fall",
+                lambda: BLOCKS(LEVEL(1, 1, lag=5), LEVEL(2, 1, lag=4)).mse(10),
+                r"levels\[1\] lag must be at least 5, the last lag of the level below, for a live"
+                " total, got 4; lags must not fall with the length; or publish figures only",
             ),
             (
-                lambda: BLOCKS(LEVEL(1, 1, later=((9, 2),)), LEVEL(2, 1, lag=8)),
-                r"levels\[1\] lag must be at least 9, the last lag of the level below, got 8; move",
-            ),
-            (
-                lambda: BLOCKS(LEVEL(1, 1, later=((9, 2),)), LEVEL(2, 1)),
+                lambda: fc.Counter(BLOCKS(LEVEL(1, 1, later=((9, 2),)), LEVEL(2, 1, lag=8))),
                 r"levels\[1\] lag must be at least 9",
             ),
             (lambda: FIRST.stage(5), "level must be an integer from 0 to 4"),

@@ -132,9 +132,9 @@ class Blocks(Mechanism):
     """Nested blocks of several lengths, each published a lag after its end; the live total is a
     sum over the largest that are out.
 
-    Lengths strictly increase and nest; lags do not fall with the length; the lag of a level's last
-    stage is at most that of the next level. ``loss`` is exact, at every age, position and for ever
-    bounded by the sum of the last budgets. Proof: docs/blocks.md. Test:
+    Lengths strictly increase and nest. For a live total, the lag of a level's last stage is at most
+    that of the next level (:meth:`require_ordered_lags`). ``loss`` is exact, at every age and
+    position, and for ever bounded by the sum of the last budgets. Proof: docs/blocks.md. Test:
     tests/mechanisms/test_blocks.py.
 
     >>> import fadecount as fc
@@ -218,6 +218,16 @@ class Blocks(Mechanism):
         """The lag of the smallest level: by how many steps the live total is late."""
         return self.levels[0].lag
 
+    def require_ordered_lags(self) -> None:
+        """Refuse levels that have no live total: those of which a larger one is published before
+        the last stage of a smaller one. Their figures, and sums of these, are fine."""
+        for number, (below, level) in enumerate(pairwise(self.levels), start=1):
+            last = below.stages[-1].lag
+            if level.lag < last:
+                bound = f"at least {last}, the last lag of the level below, for a live total"
+                remedy = "lags must not fall with the length; or publish figures only"
+                raise bad_parameter(f"levels[{number}] lag", level.lag, bound, remedy)
+
     @property
     def calendar(self) -> EqualBlocks:
         """The blocks of a stream that begins with one of each level and cuts none short."""
@@ -253,6 +263,7 @@ class Blocks(Mechanism):
 
         It is how many of them the live total adds up on average over the steps ``1 .. horizon``.
         """
+        self.require_ordered_lags()
         horizon = require_horizon(horizon)
         result = [[0.0] * len(level.stages) for level in self.levels]
         reached = Fraction(0)
@@ -394,30 +405,10 @@ def _check_levels(levels: tuple[Level, ...]) -> None:
         if not isinstance(level, Level):
             raise bad_parameter(f"levels[{number}]", level, "a fadecount.Level", example)
     for number, (below, level) in enumerate(pairwise(levels), start=1):
-        last = below.stages[-1].lag
-        for wrong, name, bound, remedy in (
-            (
-                level.length <= below.length or level.length % below.length,
-                "length",
-                f"a larger multiple of {below.length}, the length of the level below",
-                "blocks must nest; a level that sharpens is one level with later stages",
-            ),
-            (
-                level.lag < below.lag,
-                "lag",
-                f"at least {below.lag}, the lag of the level below",
-                "lags must not fall with the length",
-            ),
-            (
-                level.lag < last,
-                "lag",
-                f"at least {last}, the last lag of the level below",
-                "move the later stage of the level below, or drop it",
-            ),
-        ):
-            if wrong:
-                value = getattr(level, name)
-                raise bad_parameter(f"levels[{number}] {name}", value, bound, remedy)
+        if level.length <= below.length or level.length % below.length:
+            bound = f"a larger multiple of {below.length}, the length of the level below"
+            remedy = "blocks must nest; a level that sharpens is one level with later stages"
+            raise bad_parameter(f"levels[{number}] length", level.length, bound, remedy)
 
 
 def mean_frontier(length: int, lag: int, horizon: int) -> Fraction:
