@@ -421,7 +421,7 @@ MUTANTS = (
         "each: dict[str, int] = {}",
         ("tests/service/test_client.py",),
     ),
-    # The fence, histories, requests, and threads that end
+    # The fence, requests, and threads that end
     Mutant(
         "the fence forgets places",
         "streams/fence.py",
@@ -458,11 +458,18 @@ MUTANTS = (
         ("tests/streams/test_lost_store.py",),
     ),
     Mutant(
-        "one history fewer",
-        "streams/loss.py",
-        "return self._total(max(ends) - step, len(ends))",
-        "return self._total(max(ends) - step, max(1, len(ends) - 1))",
-        ("tests/streams/test_forks.py",),
+        "an old copy goes on",
+        "streams/fence.py",
+        "if mark.commit_id not in (status.commit_id, status.previous_commit_id):",
+        "if False:",
+        ("tests/streams/test_fence.py",),
+    ),
+    Mutant(
+        "releases ahead of the clock are forgotten",
+        "service/fading_curve.py",
+        "math.ceil(age_seconds / self.tick_seconds) + self.ahead",
+        "math.ceil(age_seconds / self.tick_seconds)",
+        ("tests/service/test_fading_curve.py",),
     ),
     Mutant(
         "a stream that begins with its first event",

@@ -112,7 +112,7 @@ def test_no_events_of_a_day_lose_more_than_the_cap_at_the_age_of_the_day(seed: i
     events = [chance.randrange(day, day + length) for _ in range(cap)]
     for now in sorted(chance.sample(range(day, day + 16), 4)):
         exact = sum(program_loss(mechanism, each, now) for each in events if each <= now) / 1e6
-        stated = StreamLoss(mechanism=mechanism, sensitivity=cap, steps=now).of_step(day).epsilon
+        stated = StreamLoss(mechanism=mechanism, sensitivity=cap).at_age(now - day).epsilon
         assert exact <= stated + 1e-6
 
 

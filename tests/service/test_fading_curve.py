@@ -9,8 +9,6 @@ from zoneinfo import ZoneInfo
 
 import numpy as np
 import pytest
-from hypothesis import given
-from hypothesis import strategies as st
 
 import fadecount as fc
 from fadecount.mechanisms import Loss, Unit
@@ -73,8 +71,8 @@ def test_no_times_of_visits_lose_more_than_stated(mechanism: fc.mechanisms.Mecha
         steps = [int(each // tick) + 1 for each in times]
         last = int(now // tick)
         for ahead in (0, 1, 7):  # releases ahead of the clock hold the present tick too
-            stream = StreamLoss(mechanism=mechanism, steps=last + ahead)
-            fading = FadingCurve(stream=stream, tick_seconds=tick, due=last)
+            stream = StreamLoss(mechanism=mechanism)
+            fading = FadingCurve(stream=stream, tick_seconds=tick, ahead=ahead)
             shown = fading.person(visits, every, during)
             assert mechanism.loss_of(steps, now=last + ahead) <= shown.loss * (1 + 1e-12)
             by_tick = replace(fading, unit=Unit(of="person", events=5)).person(
@@ -99,9 +97,7 @@ def test_visits_in_days_of_other_lengths() -> None:
                 places = [
                     ticks.at(now - length * day + back) - first + 1 for back in (0.0, 0.5, 3600.5)
                 ]
-                fading = FadingCurve(
-                    stream=StreamLoss(mechanism=mechanism, steps=steps), tick_seconds=day, due=steps
-                )
+                fading = FadingCurve(stream=StreamLoss(mechanism=mechanism), tick_seconds=day)
                 shown = fading.person(1, length * day, length * day).loss
                 assert max(mechanism.loss_of([place], now=steps) for place in places) <= shown
                 assert shown == fading.loss(length * day).epsilon
@@ -117,9 +113,7 @@ def test_someone_in_every_day_of_a_fortnight_with_a_short_one() -> None:
     )
     days = ticks.at(now) - ticks.at(now - 15 * day) + 1
     assert days == 17
-    fading = FadingCurve(
-        stream=StreamLoss(mechanism=mechanism, steps=101), tick_seconds=day, due=100
-    )
+    fading = FadingCurve(stream=StreamLoss(mechanism=mechanism), tick_seconds=day, ahead=1)
     shown = replace(fading, unit=Unit(of="person", events=3)).person(99, day, 15 * day).loss
     assert shown >= math.fsum(mechanism.loss(age) for age in range(days)) * (1 - 1e-12)
 
@@ -151,30 +145,13 @@ def test_a_factor_multiplies_every_loss() -> None:
         assert 2 * one.loss <= two.loss <= 2 * one.loss * (1 + 1e-12)
 
 
-@given(
-    st.lists(st.one_of(st.none(), st.integers(1, 300)), max_size=3),
-    st.integers(1, 200),
-    st.integers(0, 199),
-    st.integers(1, 3),
-)
-def test_the_curve_covers_every_fork(
-    ends: list[int | None], steps: int, age: int, sensitivity: int
-) -> None:
-    """What the page says of an age is never less than what the store says of an event of that
-    age."""
-    mechanism, forks = fc.Gradual(epsilon=0.5, exponent=2.0), tuple(ends)
-    stream = StreamLoss(mechanism=mechanism, sensitivity=sensitivity, forks=forks, steps=steps)
-    for due in (
-        None,
-        steps,
-        steps - 3,
-        steps + 3,
-    ):  # a clock that is right, behind the releases, and ahead of them
-        late = 0 if due is None else due - steps
-        assert (
-            FadingCurve(stream=stream, tick_seconds=60, due=due).loss(60 * age).epsilon
-            >= stream.of_step(max(1, steps - age + late)).epsilon
-        )
+def test_releases_ahead_of_the_clock_count() -> None:
+    """Step 100 is published while the clock says that step 10 is the last one over: an event of age
+    0 is 90 ticks older."""
+    mechanism = fc.Gradual(epsilon=0.125)
+    fading = FadingCurve(stream=StreamLoss(mechanism=mechanism), tick_seconds=60, ahead=90)
+    assert fading.loss(0).epsilon == mechanism.loss(90)
+    assert fading.loss(300).epsilon == mechanism.loss(95)
 
 
 def test_sentences() -> None:

@@ -379,7 +379,7 @@ def test_a_damaged_website_stops_no_other(
     site.__exit__()
     pages = stream_name(SITE, "pages")
     with closing(sqlite3.connect(tmp_path / "state" / "streams.db")) as database:
-        database.execute("UPDATE streams SET voids = '7' WHERE name = ?", (pages,))
+        database.execute("UPDATE streams SET kept = '7' WHERE name = ?", (pages,))
         database.commit()
     assert site._settings.websites is not None
     more = replace(site._settings.websites, pages=("/more",), zone="UTC")

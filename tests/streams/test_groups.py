@@ -5,22 +5,22 @@ from __future__ import annotations
 
 import math
 import random
-import shutil
 from dataclasses import replace
 from fractions import Fraction
-from pathlib import Path
 
 import pytest
 
 import fadecount as fc
 from fadecount.errors import ParameterError, StoreError
 from fadecount.mechanisms import Unit
-from fadecount.streams import Description, FileFence, Group, SQLiteStore, Ticks
+from fadecount.streams import Description, Group, Ticks
 from fadecount.streams.loss import GroupLoss, Member, StreamLoss
 from tests.mechanisms.block_oracles import program_loss, random_design
 from tests.mechanisms.shift_program import losses_by_program
 from tests.streams.backends import Backend, entries_of
-from tests.streams.test_forks import MOST, random_mechanism
+
+MOST = 24
+"""Steps of the longest streams."""
 
 RIDERS = Group.of("riders", {"10m": 0.5, "1y": 2})
 DAYS = fc.Blocks(fc.Level(1, 0.1), fc.Level(60, 0.2, lag=11))
@@ -50,6 +50,32 @@ def exact_loss(mechanism: fc.Mechanism, position: int, now: int) -> float:
     if isinstance(mechanism, fc.Blocks):
         return program_loss(mechanism, position, now) / 1e6
     return float(losses_by_program(mechanism, [(position, now)])[0])
+
+
+def random_mechanism(chance: random.Random) -> fc.Mechanism:
+    kind, delay = (
+        chance.choice(["designed", "designed", "gradual", "linear", "binary", "refresh"]),
+        chance.choice([0, 0, 1, 3]),
+    )
+    if kind == "designed":
+        budgets = [
+            chance.choice([0.125, 0.5, 2.0, math.inf, chance.uniform(0.05, 2.0)])
+            for _ in range(chance.randint(1, 5))
+        ]
+        return fc.Designed(budgets=budgets, delay=delay)
+    if kind == "gradual":
+        return fc.Gradual(
+            epsilon=chance.uniform(0.1, 1.0), exponent=chance.choice([0.0, 1.0, 2.0]), delay=delay
+        )
+    if kind == "linear":
+        return fc.Linear(epsilon=0.5)
+    if kind == "binary":
+        return fc.Binary(epsilon=1.0, horizon=MOST)
+    return fc.Refresh(
+        window=chance.randint(1, 9),
+        epsilon_current=chance.uniform(0.1, 2.0),
+        epsilon_past=chance.uniform(0.1, 2.0),
+    )
 
 
 @pytest.mark.parametrize("seed", range(150))
@@ -254,31 +280,3 @@ def test_an_existing_stream_keeps_its_group(backend: Backend) -> None:
         for name, group in (("rides", Group(name="x")), ("alone", RIDERS)):
             with pytest.raises(ParameterError, match=f"group of stream '{name}' is fixed"):
                 store.open_or_create(name, tick=Ticks(tick_seconds=60), group=group)
-
-
-def test_accepted_histories_are_in_the_loss_of_the_group(tmp_path: Path) -> None:
-    path, fence = tmp_path / "state" / "streams.db", FileFence(tmp_path / "fence")
-    group = Group.of("riders", {"1m": 0.25, "ever": 0.35})
-    with SQLiteStore(path, fence=fence) as store:
-        stream = store.create(described(group=group), start_tick=0)
-        stream.close_through(3)
-        assert stream.status.group is not None
-        assert stream.status.group.text == (
-            "riders: at most 0.25 up to 1 minute, 0.35 later for one event, by all streams of the"
-            " group together (rides)"
-        )
-    shutil.copy(path, tmp_path / "copy")
-    with SQLiteStore(path, fence=fence) as store:
-        store.open("rides").close_through(5)
-    shutil.copy(tmp_path / "copy", path)
-    with SQLiteStore(path, fence=fence) as store:
-        after = store.accept_histories("rides", 1)
-        assert after.group is not None
-        assert (after.group.at(60), after.group.at(None)) == (0.25, 0.6)
-        assert ", more than promised, since other histories were accepted," in after.group.text
-        assert "0.25 up to 1 minute, 0.6 later" in after.group.text
-        assert after.group.about["curve"][1] == {"age_seconds": None, "loss": 0.6}
-        store.open("rides").close_through(6)
-        store.delete("rides")
-        with pytest.raises(ParameterError, match="the others: rides"):
-            store.create(described("trips", fc.Blocks(fc.Level(1, 0.001)), group), start_tick=0)

@@ -495,17 +495,17 @@ class TestRefusals:
 class TestLoss:
     def test_the_larger_of_both_or_their_sum(self) -> None:
         """Hours at 0.25, days at 0.75 in all; hidden keys at 1, then 3, from the day's end on."""
-        alone, both = describe().loss(), describe(other="other").loss()
+        alone, both = describe().loss, describe(other="other").loss
         ages = (0, 22, 23, 52, 53)
         assert [alone.at_age(age).epsilon for age in ages] == [1.0, 1.0, 1.0, 1.0, 3.0]
         assert [both.at_age(age).epsilon for age in ages] == [1.0, 1.0, 2.0, 2.0, 4.0]
-        small = describe(discovery=fc.Discovery("1d", ((30, 0.5), (40, 3.0)), 1e-9)).loss()
+        small = describe(discovery=fc.Discovery("1d", ((30, 0.5), (40, 3.0)), 1e-9)).loss
         assert [small.at_age(age).epsilon for age in (0, 53, 62, 63)] == [1.0, 1.0, 1.0, 3.0]
 
     def test_the_loss_grows_in_the_tick_that_shows_more(self, backend: Backend) -> None:
         """By what is public of the first day after each tick; its first tick has that age then."""
         described = describe(other="other")
-        loss, ages, seen = described.loss(), [], set[int]()
+        loss, ages, seen = described.loss, [], set[int]()
         with backend.open(noise=ScriptedNoise([0], [0])) as store:  # type: ignore[arg-type]
             stream = create(store, described, ["other"])
             bring(stream, "a", range(30))
@@ -538,21 +538,15 @@ class TestLoss:
         assert min(shortest) >= described.open_ticks
         assert zone != "UTC" or min(shortest) == described.open_ticks
 
-    def test_several_keys_days_and_histories(self) -> None:
-        keys = describe(keys=4, discovery=replace(DISCOVERY, keys=4)).loss()
+    def test_several_keys_and_days(self) -> None:
+        keys = describe(keys=4, discovery=replace(DISCOVERY, keys=4)).loss
         assert keys.at_age(53).epsilon == 12.0
-        loss = describe().loss(forks=(100,), steps=100)
-        assert loss.at_age(53).epsilon == 6.0 and loss.delta == 2e-9
-        assert "except with a chance of 2e-09 a day" in loss.exception
-        person = (
-            describe()
-            .loss()
-            .of_person(
-                1, every=24 * 3600, during=2 * 24 * 3600, tick_seconds=3600, unit=describe().unit
-            )
+        assert "except with a chance of 1e-09 a day" in describe().loss.exception
+        person = describe().loss.of_person(
+            1, every=24 * 3600, during=2 * 24 * 3600, tick_seconds=3600, unit=describe().unit
         )
         assert person.epsilon == 3.0 + 1.0, "two days: one older than 30 hours, one younger"
-        assert person.delta == 2e-9 and describe().loss().at_age(22).delta == 0.0
+        assert person.delta == 2e-9 and describe().loss.at_age(22).delta == 0.0
 
 
 def test_lone_keys_appear_as_often_as_delta_says() -> None:
@@ -692,7 +686,7 @@ def everything_read(backend: Backend) -> list[object]:
             stream.figures("1h").values.tolist(),
             [(each.key, each.value, each.around) for each in stream.top()],
             [csv_text(table_rows("pages", each, "UTC")) for each in published_tables(stream)],
-            about_stream(status.description, status.loss, status.group),
+            about_stream(status.description, status.group),
             reader.database.query("SELECT level, stage, first_tick, body FROM figures"),
         ]
 

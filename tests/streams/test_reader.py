@@ -3,7 +3,6 @@ lost."""
 
 from __future__ import annotations
 
-from dataclasses import replace
 from fractions import Fraction
 from itertools import pairwise
 from pathlib import Path
@@ -116,6 +115,6 @@ def test_losses_grow_with_sensitivity_and_age(tmp_path: Path) -> None:
         for tick, age in ((27, 2), (10, 19), (5, 19)):
             shown, exact = reader.loss("doors", tick), 3 * mechanism.loss(age)
             assert shown == pytest.approx(exact, rel=1e-15)
-        later = replace(reader.status("doors").loss, steps=1020)
-        assert later.of_step(18).epsilon == pytest.approx(3.0, abs=1e-12)
+        later = reader.status("doors").description.loss.at_age(1002)
+        assert later.epsilon == pytest.approx(3.0, abs=1e-12)
         assert all(low <= high for low, high in pairwise(reader.curve("doors", list(range(40)))))

@@ -240,9 +240,7 @@ def _release(
         under_way.check_per(per)
     with (
         _interruptible(under_way),
-        FigureWriter(
-            arguments.output, stream.description, loss=stream.loss, group=stream.group, **how
-        ) as writer,
+        FigureWriter(arguments.output, stream.description, group=stream.group, **how) as writer,
         progress("releasing", total=expected) as advance,
     ):
         for closed in under_way:

@@ -44,7 +44,7 @@ class StoredStream:
     @property
     def loss(self) -> StreamLoss:
         """What has been lost by all that was released."""
-        return self.writer.status.loss
+        return self.writer.description.loss
 
     @property
     def group(self) -> GroupLoss | None:

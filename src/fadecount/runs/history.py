@@ -60,7 +60,7 @@ class HistoryRun(Run):
             self.options,
             self._gate,
             last_event_ends=self._last_event_ends,
-            continues=self.stream.loss.steps > 0,
+            continues=self.stream.open_tick != self.stream.first_tick,
         )
 
     @property

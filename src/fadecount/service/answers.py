@@ -88,7 +88,7 @@ class StreamInfo:
 
     `state` is running, ended, refused, clock ahead, clock behind, led elsewhere, or unknown while
     the store is away or no service was asked. Every loss is stated for one `unit`, in words
-    `unit_text`, and adds up `histories` histories. `hidden` says how undeclared keys appear by
+    `unit_text`. `hidden` says how undeclared keys appear by
     themselves (null: they do not): the `discovery`, with the `thresholds` of its stages, and the
     chance `delta` in words. `group` is what all streams about the same people together lose:
     `name`, `unit` and `text` in words, a `curve` of `loss` up to `age_seconds` (null: for ever),
@@ -118,7 +118,6 @@ class StreamInfo:
     interval: str
     group: dict[str, Any] | None
     hidden: dict[str, Any] | None
-    histories: int
     retain_seconds: int | None
     first_start: str | None
     published_through: str | None
@@ -214,7 +213,7 @@ def stream_info(
     shows nothing more.
     """
     description, ticks = status.description, status.description.ticks
-    hidden, loss = description.hidden, status.loss
+    hidden, loss = description.hidden, description.loss
     first, last = status.shown_from, status.published_tick
     horizon = description.mechanism.last_step
     ended = horizon is not None and status.published_steps >= horizon
@@ -235,8 +234,7 @@ def stream_info(
         unit_text=description.unit.text,
         interval=f"95 %, {description.covers}",
         group=None if status.group is None else status.group.about,
-        hidden=None if hidden is None else hidden.about(loss.histories),
-        histories=loss.histories,
+        hidden=None if hidden is None else hidden.about,
         retain_seconds=status.retain_seconds,
         first_start=ticks.local(first) if is_published else None,
         published_through=ticks.local(last + 1) if is_published else None,

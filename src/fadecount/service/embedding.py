@@ -255,4 +255,4 @@ def get_package_figures(request: ReadRequest) -> Tagged:
 def get_package_promise(request: ReadRequest) -> Tagged:
     """The promise of the data package: the protected unit, and what it loses by which age."""
     status = request.stream.status
-    return tagged_json(about_stream(status.description, status.loss, status.group))
+    return tagged_json(about_stream(status.description, status.group))

@@ -27,26 +27,20 @@ _POINTS_PER_DECADE = 24
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class FadingCurve:
-    """How a stream fades: the loss of its unit in all histories, and the length of its ticks.
+    """How a stream fades: the loss of its unit, and the length of its ticks.
 
-    Ages are counted up to step ``due``, the last one that is over by the clock (None: the last one
-    published).
+    Ages are counted by the clock. So where the releases are some ticks ``ahead`` of it (it was
+    wrong for a time), a unit has lost as much as one that is so many ticks older.
     """
 
     stream: StreamLoss
     tick_seconds: int
-    due: int | None = None
+    ahead: int = 0
     unit: Unit = ONE_EVENT
 
     @property
     def mechanism(self) -> Mechanism:
         return self.stream.mechanism
-
-    @property
-    def ahead(self) -> int:
-        """How many ticks the releases are ahead of the clock, here or in another history. The curve
-        changes only with this."""
-        return self.stream.ahead(self.due)
 
     def loss(self, age_seconds: float) -> Loss:
         """The loss of a unit of that age, for the worst moment within its tick: rounded up to whole
@@ -56,7 +50,7 @@ class FadingCurve:
         clocks change: local days that are shorter, even one that is left out, take less than the
         tick that rounding adds.
         """
-        return self.stream.at_age(math.ceil(age_seconds / self.tick_seconds), due=self.due)
+        return self.stream.at_age(math.ceil(age_seconds / self.tick_seconds) + self.ahead)
 
     def statement(self, age_seconds: int) -> Statement:
         """The loss at an age, as numbers and in words."""
@@ -88,7 +82,7 @@ class FadingCurve:
             every=every_seconds,
             during=during_seconds,
             tick_seconds=self.tick_seconds,
-            due=self.due,
+            ahead=self.ahead,
             unit=self.unit,
         )
         times = "once" if visits == 1 else f"{visits} times"

@@ -189,11 +189,11 @@ async def get_privacy(context: ReadContext, request: Request) -> Answer:
     """The fading curve. Or single losses: with `age`, at an age; with `visits`, `every` and
     `during`, of someone who came again and again."""
     stream = await context.pool.stream(request.name)
-    status, ticks = stream.status, stream.ticks
+    status = stream.status
     curve = FadingCurve(
-        stream=status.loss,
-        tick_seconds=ticks.tick_seconds,
-        due=status.step_of(ticks.at(context.clock.now()) - 1),
+        stream=status.description.loss,
+        tick_seconds=stream.ticks.tick_seconds,
+        ahead=status.ahead(context.clock.now()),
         unit=status.description.unit,
     )
     query = request.query

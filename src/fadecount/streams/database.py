@@ -31,11 +31,11 @@ TABLES: Mapping[str, str] = {
         group_name TEXT,
         first_tick BIGINT NOT NULL, last_tick BIGINT NOT NULL, published_tick BIGINT NOT NULL,
         width BIGINT NOT NULL, commit_id TEXT NOT NULL, previous_commit_id TEXT,
-        forks TEXT NOT NULL, digest {bytes} NOT NULL,
+        digest {bytes} NOT NULL,
         midnights TEXT, retain_seconds BIGINT, kept TEXT NOT NULL, upkeep_tick BIGINT NOT NULL""",
     "deleted": """
         name TEXT PRIMARY KEY, uid TEXT NOT NULL, description TEXT NOT NULL, group_name TEXT,
-        forks TEXT NOT NULL, first_tick BIGINT NOT NULL, last_tick BIGINT NOT NULL,
+        first_tick BIGINT NOT NULL, last_tick BIGINT NOT NULL,
         deleted_at BIGINT NOT NULL""",
     "tokens": """
         token TEXT PRIMARY KEY, role TEXT NOT NULL, stream TEXT, label TEXT NOT NULL,

@@ -13,7 +13,7 @@ from fadecount.errors import ParameterError, StoreError, bad_parameter
 from fadecount.mechanisms import ONE_EVENT, Blocks, Mechanism, Unit, require_planned_tick
 from fadecount.streams.calendar import block_lengths
 from fadecount.streams.discovery import LONGEST_KEY, HiddenKeys, can_be_key
-from fadecount.streams.loss import Forks, Group, StreamLoss, require_name
+from fadecount.streams.loss import Group, StreamLoss, require_name
 from fadecount.streams.ticks import DAY, Ticks
 
 ONLY_KEY = "all"
@@ -198,13 +198,12 @@ class Description:
         first."""
         return self.ticks.ticks_of(self.unit.per, block)
 
-    def loss(self, forks: Forks = (), steps: int = 0) -> StreamLoss:
-        """What the stream loses about one unit, after so many steps and with other histories."""
+    @property
+    def loss(self) -> StreamLoss:
+        """What the stream loses about one unit."""
         return StreamLoss(
             mechanism=self.mechanism,
             sensitivity=self.unit.sensitivity,
-            forks=forks,
-            steps=steps,
             hidden=self.hidden,
             open_ticks=self.open_ticks,
         )

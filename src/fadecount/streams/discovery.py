@@ -74,12 +74,13 @@ class HiddenKeys:
         fields = {"discovery": self.discovery.to_json(), "other": self.other, "sample": self.sample}
         return fields | ({} if self.per_address is None else {"per_address": self.per_address})
 
-    def about(self, histories: int) -> dict[str, Any]:
+    @property
+    def about(self) -> dict[str, Any]:
         """What readers must know of it, for JSON: the fields with the thresholds of the stages, and
-        the chance in words, which all histories add to."""
+        the chance in words."""
         discovery = json.loads(self.discovery.to_json())
         discovery["thresholds"] = self.discovery.thresholds
-        return {**self.to_json(), "discovery": discovery, "delta": self.exception(histories)}
+        return {**self.to_json(), "discovery": discovery, "delta": self.exception}
 
     @classmethod
     def from_json(cls, fields: Mapping[str, Any]) -> HiddenKeys:
@@ -98,9 +99,10 @@ class HiddenKeys:
         """Day or month: how long keys are hidden at least."""
         return "day" if self.discovery.per == "1d" else "month"
 
-    def exception(self, histories: int) -> str:
+    @property
+    def exception(self) -> str:
         """The chance and what it means, as the end of a sentence about a loss."""
-        chance, slot = self.discovery.delta * histories, self.slot
+        chance, slot = self.discovery.delta, self.slot
         return (
             f"except with a chance of {chance:g} a {slot}, with which a key appears that nobody"
             f" else brought that {slot}"

@@ -45,7 +45,7 @@ class MemoryStream:
     @property
     def loss(self) -> StreamLoss:
         """What has been lost by all that was published."""
-        return self.description.loss(steps=self.steps)
+        return self.description.loss
 
     @property
     def published(self) -> Published:

@@ -123,13 +123,15 @@ class Reader:
         most this.
         """
         status = self.status(name)
-        described = status.description
+        described, last = status.description, status.published_tick
         first = described.ticks_of(described.block_of(tick)).start
-        return status.loss.of_step(max(1, status.step_of(first))).epsilon
+        if not status.published_steps or last < first:
+            return 0.0
+        return described.loss.at_age(last - first).epsilon
 
     def curve(self, name: str, ages: Sequence[int]) -> list[float]:
-        """The loss at each age in ticks of a unit of that age, in all histories."""
-        loss = self.status(name).loss
+        """The loss at each age in ticks of a unit of that age."""
+        loss = self.status(name).description.loss
         return [loss.at_age(age).epsilon for age in ages]
 
     def close(self) -> None:

@@ -14,7 +14,7 @@ from fadecount.streams.calendar import BlockCalendar, Midnights, calendar_of
 from fadecount.streams.database import Database, placeholders
 from fadecount.streams.description import Description
 from fadecount.streams.figures import earliest_step
-from fadecount.streams.loss import Forks, GroupLoss, Member, StreamLoss
+from fadecount.streams.loss import GroupLoss, Member
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -31,7 +31,6 @@ class Status:
     width: int
     commit_id: str
     previous_commit_id: str | None
-    forks: Forks
     digest: bytes
     midnights: Midnights | None = None
     retain_seconds: int | None = None
@@ -62,10 +61,10 @@ class Status:
         """How many steps readers can see."""
         return self.published_tick - self.first_tick + 1
 
-    @property
-    def loss(self) -> StreamLoss:
-        """What has been lost by all that is published, in all histories."""
-        return self.description.loss(self.forks, self.published_steps)
+    def ahead(self, moment: float) -> int:
+        """How many ticks the releases are ahead of the clock at a moment (Unix seconds): so much
+        older are the units that they hold."""
+        return max(0, self.published_tick + 1 - self.description.ticks.at(moment))
 
     def step_of(self, tick: int) -> int:
         """The step (from 1) that a tick is; below 1 for ticks before the stream."""
@@ -80,26 +79,25 @@ def read_group(database: Database, description: Description) -> GroupLoss | None
         return None
     members: list[Member] = []
     group, unit = wanted, description.protects
-    columns = "name, description, forks, last_tick - first_tick + 1 FROM"
+    columns = "name, description FROM"
     # one statement: a stream that is deleted meanwhile is in one of both
     rows = database.query(
         f"SELECT 0 AS place, {columns} deleted WHERE group_name = ? UNION ALL"
         f" SELECT 1, {columns} streams WHERE group_name = ? ORDER BY place, name",
         (wanted.name, wanted.name),
     )
-    for _, name, text, forks, steps in rows:
+    for _, name, text in rows:
         other = Description.from_json(name, text)
         if not members and other.group is not None:
             group, unit = other.group, other.protects
-        loss = other.loss(tuple(map(_integer, json.loads(forks))), steps)
-        members.append(Member(name=name, loss=loss, tick_seconds=other.ticks.tick_seconds))
+        members.append(Member(name=name, loss=other.loss, tick_seconds=other.ticks.tick_seconds))
     return GroupLoss(group=group, unit=unit, members=tuple(members))
 
 
 _NAMES_SHOWN = 20
 _COLUMNS = (
     "id, name, uid, description, first_tick, last_tick, published_tick, width, "
-    "commit_id, previous_commit_id, forks, digest, midnights, retain_seconds, kept"
+    "commit_id, previous_commit_id, digest, midnights, retain_seconds, kept"
 )
 
 
@@ -151,7 +149,7 @@ def _in_group(database: Database, status: Status, known: dict[str, GroupLoss | N
 
 
 def _status(number: int, name: str, uid: str, text: str, *rest: Any) -> Status:
-    first, last, published, width, commit_id, previous, forks, digest, *more = rest
+    first, last, published, width, commit_id, previous, digest, *more = rest
     midnights, retain, kept = more
     return Status(
         id=number,
@@ -163,7 +161,6 @@ def _status(number: int, name: str, uid: str, text: str, *rest: Any) -> Status:
         width=operator.index(width),
         commit_id=commit_id,
         previous_commit_id=previous,
-        forks=tuple(map(_integer, json.loads(forks))),
         digest=bytes(digest),
         midnights=None if midnights is None else Midnights.from_json(midnights),
         retain_seconds=_integer(retain),

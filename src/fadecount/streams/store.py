@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import time
 from collections.abc import Iterable, Sequence
 from dataclasses import replace
@@ -31,7 +30,6 @@ from fadecount.streams.fence import (
     claim,
     default_folder,
     mark_of,
-    recover,
 )
 from fadecount.streams.inputs import OF_THE_STREAM, Intake
 from fadecount.streams.loss import Group, Member
@@ -41,7 +39,6 @@ from fadecount.streams.seal import SECRET, Seal, SecretRows
 from fadecount.streams.sqlite import SQLiteDatabase
 from fadecount.streams.state import StoredState
 from fadecount.streams.status import (
-    Status,
     lock_streams,
     read_group,
     read_status,
@@ -144,9 +141,7 @@ class Store:
             if given and given != known:
                 bound = f"{known}, as for the other streams of group {wanted.name!r}"
                 raise bad_parameter(what, given, bound, "or choose another group")
-        new = Member(
-            name=name, loss=description.loss(), tick_seconds=description.ticks.tick_seconds
-        )
+        new = Member(name=name, loss=description.loss, tick_seconds=description.ticks.tick_seconds)
         if all(member.name != name for member in before.members):
             replace(before, members=(*before.members, new)).require_promise()
         return replace(description, group=before.group)
@@ -171,7 +166,6 @@ class Store:
             "published_tick": start_tick - 1,
             "width": len(names),
             "commit_id": unpredictable(16).hex(),
-            "forks": "[]",
             "digest": b"",
             "kept": "[]",
             "upkeep_tick": NEVER,
@@ -199,12 +193,8 @@ class Store:
         claim(context, self._uid, name)
 
     def open(self, name: str) -> Stream:
-        """A stream for writing. Refused while another process writes to it, and if the fence
-        records later releases.
-
-        A store that is older than what was published, or that has lost its fence, continues only
-        after :meth:`accept_histories`.
-        """
+        """A stream for writing. Refused while another process writes to it, and if its store is
+        older than what was published, or has lost its fence."""
         uid = read_status(self._database, name).uid
         self._database.lock(uid, self._wait)
         try:
@@ -212,28 +202,6 @@ class Store:
         except BaseException:
             self._database.unlock(uid)
             raise
-
-    def accept_histories(self, name: str, other_histories: int) -> Status:
-        """Let a stream go on whose store is older than what was published, or has lost its fence:
-        once, by the operator.
-
-        ``other_histories`` is the total number of other published histories of the stream: one for
-        each time that an older store, or a store without its fence, was allowed to go on, this time
-        included. They are recorded in the store, in the fence and in the audit log, and every loss
-        includes them from now on. A number below what store and fence know is refused, and so is
-        one that is recorded already.
-        """
-        remedy = "it is how many other histories of the stream were published, all in all"
-        require_integer("other_histories", other_histories, minimum=1, maximum=1000, remedy=remedy)
-        before = read_status(self._database, name)
-        with self._database.locked([before.uid], self._wait):
-            after = recover(self._context, name, other_histories=other_histories)
-        if after.forks == before.forks:
-            raise ParameterError(
-                f"stream {name!r} may go on already, with {len(after.forks)} other histories in"
-                " every loss; nothing was changed"
-            )
-        return read_status(self._database, name)
 
     def open_or_create(
         self,
@@ -309,14 +277,14 @@ class Store:
             for table in STREAM_TABLES:
                 database.change(f"DELETE FROM {table} WHERE stream = ?", (status.id,))  # noqa: S608
             database.change("DELETE FROM streams WHERE id = ?", (status.id,))
-            if status.steps or status.forks:
-                text, forks = status.description.to_json(), json.dumps(status.forks)
+            if status.steps:
+                text = status.description.to_json()
                 group = None if status.group is None else status.group.group.name
                 ticks = (status.first_tick, status.last_tick)
                 database.change(
-                    "INSERT INTO deleted (name, uid, description, group_name, forks, first_tick,"
-                    " last_tick, deleted_at) VALUES (?, ?, ?, ?, ?, ?, ?, ?)",
-                    (name, status.uid, text, group, forks, *ticks, int(time.time())),
+                    "INSERT INTO deleted (name, uid, description, group_name, first_tick,"
+                    " last_tick, deleted_at) VALUES (?, ?, ?, ?, ?, ?, ?)",
+                    (name, status.uid, text, group, *ticks, int(time.time())),
                 )
             self.audit_log.record(Act.STREAM_DELETED, name)
 
