@@ -3,6 +3,8 @@ everything that is published about a unit, at every age, on real calendars."""
 
 from __future__ import annotations
 
+from typing import Any
+
 import numpy as np
 import pytest
 
@@ -24,7 +26,7 @@ from fadecount.streams.calendar import BlockCalendar
 from fadecount.streams.ticks import Ticks
 
 PERSON = fc.Unit(of="person", events=2, per="1d")
-STATIONS = {"key": ("station",), "keys": ("north", "south")}
+STATIONS: Any = {"key": ("station",), "keys": ("north", "south")}
 
 
 def publication(*measures: Measure, **fields: object) -> Publication:
