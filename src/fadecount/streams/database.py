@@ -17,7 +17,7 @@ from fadecount.errors import DatabaseError, StoreError, bad_parameter
 
 if TYPE_CHECKING:
     from fadecount.noise import NoiseSource
-    from fadecount.streams.audit_log import AuditLog
+    from fadecount.streams.audit_log import Act, AuditLog
     from fadecount.streams.fence import Fence
     from fadecount.streams.seal import Seal
 
@@ -31,7 +31,6 @@ TABLES: Mapping[str, str] = {
         group_name TEXT,
         first_tick BIGINT NOT NULL, last_tick BIGINT NOT NULL, published_tick BIGINT NOT NULL,
         width BIGINT NOT NULL, commit_id TEXT NOT NULL, previous_commit_id TEXT,
-        digest {bytes} NOT NULL,
         midnights TEXT, retain_seconds BIGINT, kept TEXT NOT NULL, upkeep_tick BIGINT NOT NULL""",
     "deleted": """
         name TEXT PRIMARY KEY, uid TEXT NOT NULL, description TEXT NOT NULL, group_name TEXT,
@@ -110,9 +109,15 @@ class Context:
     database: Database
     seal: Seal
     fence: Fence
-    audit_log: AuditLog
+    audit_log: AuditLog | None
     noise: NoiseSource | None = None
     checkpoint: Checkpoints = field(default_factory=Checkpoints)
+
+    def record(self, act: Act, what: str, **details: str | int) -> None:
+        """Record an administrative act just before it takes effect: if this raises, the act must
+        not happen. Only a store without an operator has no audit log."""
+        if self.audit_log is not None:
+            self.audit_log.record(act, what, **details)
 
 
 def store_failed(reason: str) -> StoreError:

@@ -50,7 +50,7 @@ def keep_up(context: Context, status: Status) -> bool:
             if cut > before[level]:
                 shown = status.description.ticks.local(cut)
                 name = status.description.name
-                context.audit_log.record(Act.RELEASES_REMOVED, name, level=level, before=shown)
+                context.record(Act.RELEASES_REMOVED, name, level=level, before=shown)
             for stored in _stored_with(status, level):
                 place = (status.id, *stored)
                 removed += database.change(_REMOVE, (*place, *place, cut, cut, ROWS_AT_ONCE))

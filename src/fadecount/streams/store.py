@@ -27,6 +27,7 @@ from fadecount.streams.embargo import new_machine
 from fadecount.streams.fence import (
     Fence,
     FileFence,
+    NullFence,
     claim,
     default_folder,
     mark_of,
@@ -35,9 +36,9 @@ from fadecount.streams.inputs import OF_THE_STREAM, Intake
 from fadecount.streams.loss import Group, Member
 from fadecount.streams.reader import Reader
 from fadecount.streams.retention import NEEDS_UPKEEP, NEVER, keep_up
-from fadecount.streams.seal import SECRET, Seal, SecretRows
-from fadecount.streams.sqlite import SQLiteDatabase
-from fadecount.streams.state import StoredState
+from fadecount.streams.seal import SECRET, Seal, SecretRows, insert_sealed
+from fadecount.streams.sqlite import MemoryDatabase, SQLiteDatabase
+from fadecount.streams.state import StoredState, write_state
 from fadecount.streams.status import (
     lock_streams,
     read_group,
@@ -59,15 +60,13 @@ class Store:
         self,
         database: Database,
         *,
-        audit_log: AuditLog,
+        audit_log: AuditLog | None,
         fence: Fence | None = None,
         seal: Seal | None = None,
         lock_wait_seconds: float = 0.0,
     ) -> None:
         """The fence is by default in the user's state folder."""
         self._database, self._wait = database, lock_wait_seconds
-        self.audit_log = audit_log
-        """Where administrative acts on this store are recorded."""
         self._context = Context(
             database=database,
             seal=seal or Seal(),
@@ -96,6 +95,11 @@ class Store:
             wanted = "the key it was sealed with" if about["seal"] else "no key (it is not sealed)"
             raise StoreError(f"store must be opened with {wanted}; check the key or its file")
         return str(about["uid"])
+
+    def record(self, act: Act, what: str, **details: str | int) -> None:
+        """Record an administrative act on this store in its audit log: see
+        :meth:`Context.record`."""
+        self._context.record(act, what, **details)
 
     def names(self) -> list[str]:
         """The streams of this store, in alphabetical order."""
@@ -166,7 +170,6 @@ class Store:
             "published_tick": start_tick - 1,
             "width": len(names),
             "commit_id": unpredictable(16).hex(),
-            "digest": b"",
             "kept": "[]",
             "upkeep_tick": NEVER,
         }
@@ -184,9 +187,9 @@ class Store:
         rows.put("secrets", *((block, unpredictable(32)) for block in secrets))
         state = StoredState(context, status)
         state.machine, state.keys = new_machine(description.mechanism, len(names)), tuple(names)
-        state.save()
+        write_state(database, [state.changes(status)])
         group = {} if description.group is None else {"group": description.group.name}
-        context.audit_log.record(Act.STREAM_CREATED, name, keys=len(names), **group)
+        context.record(Act.STREAM_CREATED, name, keys=len(names), **group)
         # before the commit: a stream without a mark has lost it
         context.fence.move(uid, None, mark_of(status, database.places))
         # again: of two new stores at one place, one sees the other's mark
@@ -286,7 +289,7 @@ class Store:
                     " last_tick, deleted_at) VALUES (?, ?, ?, ?, ?, ?, ?)",
                     (name, status.uid, text, group, *ticks, int(time.time())),
                 )
-            self.audit_log.record(Act.STREAM_DELETED, name)
+            self._context.record(Act.STREAM_DELETED, name)
 
     def retain(self, name: str, seconds: int | None) -> None:
         """Keep releases for so long after they were published (None: for ever); :meth:`upkeep`
@@ -302,7 +305,7 @@ class Store:
                 "UPDATE streams SET retain_seconds = ?, upkeep_tick = ? WHERE id = ?",
                 (seconds, NEVER, status.id),
             )
-            self.audit_log.record(Act.RETENTION_SET, name, seconds=seconds or "for ever")
+            self._context.record(Act.RETENTION_SET, name, seconds=seconds or "for ever")
 
     def upkeep(self, name: str) -> bool:
         """Remove some old releases of a stream, in one short transaction; whether there may
@@ -332,11 +335,11 @@ class Store:
                 )
                 for table in SECRET:
                     new.put(table, *old.take(table))
-                state = StoredState(context, status)
+                state = StoredState(replace(context, seal=seal), status)
                 state.read()
-                state.sign()
+                insert_sealed(database, "state", [state.whole(status)])
             database.change("UPDATE about SET value = ? WHERE name = 'seal'", (seal.fingerprint,))
-            self.audit_log.record(
+            self._context.record(
                 Act.SEAL_ROTATED, "store", sealed="yes" if seal.fingerprint else "no"
             )
         context.seal = seal
@@ -375,6 +378,14 @@ class SQLiteStore(Store):
     ) -> None:
         log = AuditLog(Path(path).resolve().parent)
         super().__init__(SQLiteDatabase(path, writes=True), audit_log=log, fence=fence, seal=seal)
+
+
+class MemoryStore(Store):
+    """A store that ends with its process, for a one-off run. Nobody can copy it or restore it, so
+    it has no fence, and nobody administers it, so it has no audit log."""
+
+    def __init__(self) -> None:
+        super().__init__(MemoryDatabase(), audit_log=None, fence=NullFence())
 
 
 class PostgresStore(Store):
