@@ -17,7 +17,9 @@ from pathlib import Path
 from typing import TYPE_CHECKING, BinaryIO, TypeAlias, cast
 
 from fadecount.errors import InputError, bad_parameter, missing_extra
+from fadecount.sources.additions import EarlierNotes, InputAdditions, MeasureTally
 from fadecount.sources.grouping import Rows, rows_of
+from fadecount.sources.measures import MeasureRules, PublicationRows
 from fadecount.sources.options import PACKED, Format, Layout, SourceOptions, format_of
 from fadecount.sources.rows import (
     OUTSIDE,
@@ -66,10 +68,23 @@ def read(
     return tally.done()
 
 
-def check_source(source: Source, options: SourceOptions) -> None:
+def count_rows(
+    source: Source, wanted: PublicationRows, *, earlier: EarlierNotes | None = None
+) -> InputAdditions:
+    """Read a source to its end, as :func:`read` does, once for all measures of a publication.
+    ``earlier`` is what was noted of persons in the slot of the first tick."""
+    check_source(source, wanted)
+    rules = MeasureRules(wanted)
+    tally = MeasureTally(rules, earlier)
+    for rows in _rows(source, rules):
+        tally.add(rows)
+    return tally.done()
+
+
+def check_source(source: Source, options: SourceOptions | PublicationRows) -> None:
     """Refuse a source that cannot be read: a file that is not there, a header without a column, an
     unknown format, an extra that is missing. Nothing is taken from a pipe."""
-    if options.time is None:
+    if isinstance(options, SourceOptions) and options.time is None:
         raise bad_parameter(
             "time", None, "the name of a column", "the rows of a history are placed by their time"
         )
@@ -165,15 +180,20 @@ def _line_rows(stream: BinaryIO, kind: Format, rules: RowRules, source: str) -> 
         yield rows_of(some, rules)
 
 
-def first_bad_row(path: str | Path, options: SourceOptions) -> str | None:
+def first_bad_row(path: str | Path, options: SourceOptions | PublicationRows) -> str | None:
     """Where the first bad row of a file of lines is, and why it is one; for its owner only."""
     path = Path(path)
     if (kind := format_of(options, path)) == "parquet":
         return None
+    rules = Rules(options) if isinstance(options, SourceOptions) else MeasureRules(options)
     with _opened(path) as stream:
-        for number, event in events(stream, kind, Rules(options), path.name):
-            if isinstance(event, Reason) and event not in OUTSIDE:
-                return f"{path.name}, line {number}: {event.text}; a run leaves this row out"
+        for number, event in events(stream, kind, rules, path.name):
+            if isinstance(event, Event) and isinstance(rules, MeasureRules):
+                reason: object = rules.entry(event, rules.wanted.ticks.at(event.seconds), b"")
+            else:
+                reason = event
+            if isinstance(reason, Reason) and reason not in OUTSIDE:
+                return f"{path.name}, line {number}: {reason.text}; a run leaves this row out"
     return None
 
 

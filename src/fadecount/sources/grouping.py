@@ -15,6 +15,7 @@ import numpy.typing as npt
 
 from fadecount.sources.rows import Event, Reason, RowRules
 from fadecount.sources.times import NO_TIME
+from fadecount.streams.ticks import Ticks
 
 if TYPE_CHECKING:
     import polars
@@ -110,19 +111,38 @@ def apart(names: Names | None) -> Names | None:
     return names if names is None or isinstance(names, np.ndarray) else names + ""
 
 
-def persons_together(names: Names, blocks: Numbers, seed: int) -> tuple[Rows32, Numbers]:
-    """:func:`together` for rows of the same person and block."""
+def blocks_of(calendar: Ticks, per: str, ticks: Numbers) -> Numbers:
+    """:meth:`Ticks.blocks_of` for many ticks of few blocks."""
+    if per == "tick" or not len(ticks):
+        return ticks
+    first, last = int(ticks.min()), int(ticks.max())
+    if last - first >= len(ticks):
+        return calendar.blocks_of(per, ticks)
+    blocks: Numbers = calendar.blocks_of(per, np.arange(first, last + 1))
+    if blocks[0] == blocks[-1]:  # a file of one day, as most are
+        return np.broadcast_to(blocks[0], len(ticks))
+    return blocks[ticks - first]
+
+
+def persons_together(
+    names: Names, blocks: Numbers, seed: int, times: Numbers | None = None
+) -> tuple[Rows32, Numbers]:
+    """:func:`together` for rows of the same person and block; with ``times``, in their order."""
     if isinstance(names, np.ndarray):
         hashes = np.fromiter(map(hash, names), dtype=np.int64, count=len(names)).view(np.uint64)
     else:
         hashes = names.hash(seed).to_numpy()
     numbers = hashes + blocks.astype(np.uint64) * _ODD
     numbers >>= np.uint64(len(names).bit_length())
-    return _checked(names, blocks, *together(numbers))
+    if times is None or not len(times) or (times[1:] >= times[:-1]).all():
+        return _checked(names, blocks, *together(numbers))
+    in_time, _ = together(times - times.min())
+    order, begins = together(numbers[in_time])
+    return _checked(names, blocks, in_time[order], begins, times)
 
 
 def _checked(
-    names: Names, blocks: Numbers, order: Rows32, begins: Numbers
+    names: Names, blocks: Numbers, order: Rows32, begins: Numbers, times: Numbers | None = None
 ) -> tuple[Rows32, Numbers]:
     """The same order and beginnings; where rows of several persons or blocks came together by their
     hashes, those of each by themselves. With millions of persons some do, so this looks at their
@@ -140,7 +160,8 @@ def _checked(
     mixed = begins[group] + np.concatenate([np.arange(length) for length in lengths.tolist()])
     rows, numbers = order[mixed], dict[str, int]()
     ranks = np.array([numbers.setdefault(name, len(numbers)) for name in as_list(names[rows])])
-    order[mixed] = rows[np.lexsort((rows, ranks, blocks[rows], group))]
+    within = rows if times is None else times[rows]
+    order[mixed] = rows[np.lexsort((within, ranks, blocks[rows], group))]
     changes[mixed] = False
     changes[mixed[_changes(names, blocks, order[mixed])]] = True
     return order, np.flatnonzero(changes)

@@ -52,9 +52,14 @@ class Reason(IntEnum):
     REPEATED = 17, "the id (unique) is that of an earlier row of the same tick, key and person"
     REQUEST = 18, "the line is not a request of an access log"
     VISIT = 19, "the request is no visit to a page: a program, a file, an error"
+    KEY_TEXT = 20, "the key is no printable text of at most 200 characters"
+    LARGE = 21, "the row stands for more than 2,147,483,648 events"
+    CLOSED = 22, "no measure is open at its time"
+    EMPTY = 23, "what is counted is empty in it"
+    CAP = 24, "beyond the cap of its person"
 
 
-OUTSIDE = (Reason.BEFORE, Reason.AFTER, Reason.LATE, Reason.REPEATED, Reason.VISIT)
+OUTSIDE = (Reason.BEFORE, Reason.AFTER, Reason.LATE, Reason.REPEATED, Reason.VISIT, Reason.CLOSED)
 """Reasons that are not errors in a row."""
 
 BYTE_ORDER_MARK = b"\xef\xbb\xbf"

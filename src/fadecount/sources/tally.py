@@ -25,6 +25,7 @@ from fadecount.sources.grouping import (
     added_up,
     apart,
     as_list,
+    blocks_of,
     joined,
     lengths_of,
     numbered,
@@ -358,13 +359,4 @@ class Caps:
         return [key if key < declared else names[key] for key in rows.keys.tolist()]
 
     def _blocks_of(self, ticks: Numbers) -> Numbers:
-        per, blocks_of = self._options.unit.per, self._options.ticks.blocks_of
-        if per == "tick" or not len(ticks):
-            return ticks
-        first, last = int(ticks.min()), int(ticks.max())
-        if last - first >= len(ticks):
-            return blocks_of(per, ticks)
-        blocks: Numbers = blocks_of(per, np.arange(first, last + 1))
-        if blocks[0] == blocks[-1]:  # a file of one day, as most are
-            return np.broadcast_to(blocks[0], len(ticks))
-        return blocks[ticks - first]
+        return blocks_of(self._options.ticks, self._options.unit.per, ticks)
