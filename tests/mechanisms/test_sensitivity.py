@@ -10,6 +10,8 @@ import numpy as np
 import pytest
 
 import fadecount as fc
+from fadecount.mechanisms import RunningTotal
+from tests.mechanisms.any_levels import AnyLevels
 from tests.mechanisms.examples import ALL
 
 
@@ -27,6 +29,7 @@ def test_no_budget_is_too_large_and_none_smaller_than_needed(
 
 
 def _fits(part: fc.Mechanism, whole: fc.Mechanism, sensitivity: int) -> bool:
+    assert isinstance(part, RunningTotal) and isinstance(whole, RunningTotal)
     pairs = zip(
         (*part.noise.budgets, part.noise.carry_budget),
         (*whole.noise.budgets, whole.noise.carry_budget),
@@ -87,7 +90,7 @@ def test_the_loss_of_several_histories_is_rounded_up_once() -> None:
     assert fc.Gradual(epsilon=0.125).composed_loss(0, histories=2).epsilon == 0.25, (
         "what is exact is not rounded"
     )
-    assert math.isinf(fc.Designed(budgets=(math.inf, 1.0)).composed_loss(0, histories=2).epsilon)
+    assert math.isinf(AnyLevels(budgets=(math.inf, 1.0)).composed_loss(0, histories=2).epsilon)
 
 
 def test_budgets_at_their_bound_are_divided_too() -> None:

@@ -18,6 +18,7 @@ from scipy.optimize import linprog
 
 import fadecount as fc
 from fadecount.streams.loss import StreamLoss
+from tests.mechanisms.any_levels import AnyLevels
 from tests.mechanisms.shift_program import NEVER, delay_of, uses_of
 
 MOST = 24
@@ -107,7 +108,7 @@ def random_mechanism(chance: random.Random) -> fc.Mechanism:
             chance.choice([0.125, 0.5, 2.0, math.inf, chance.uniform(0.05, 2.0)])
             for _ in range(chance.randint(1, 5))
         ]
-        return fc.Designed(budgets=budgets, delay=delay)
+        return AnyLevels(budgets=budgets, delay=delay)
     if kind == "gradual":
         return fc.Gradual(
             epsilon=chance.uniform(0.1, 1.0), exponent=chance.choice([0.0, 1.0, 2.0]), delay=delay
