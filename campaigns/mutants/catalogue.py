@@ -1048,8 +1048,8 @@ MUTANTS = (
     Mutant(
         "keys of a person are forgotten",
         "mechanisms/unit.py",
-        "sensitivity=self.per_key, keys=self.keys)",
-        "sensitivity=self.per_key)",
+        "composed_loss(age, times=self.sensitivity)",
+        "composed_loss(age, times=self.per_key)",
         ("tests/planning/test_design.py",),
     ),
     Mutant(

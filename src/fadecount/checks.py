@@ -11,7 +11,6 @@ from numpy.typing import ArrayLike, NDArray
 
 from fadecount.errors import ParameterError, bad_parameter
 
-Number = float | NDArray[np.float64]
 Whole = int | NDArray[np.int64]
 
 LONGEST = (1 << 60) - 1
@@ -108,10 +107,8 @@ def broadcast(ages: Whole, places: Whole) -> tuple[NDArray[np.int64], NDArray[np
     return np.array(age), np.array(place)
 
 
-def shaped(values: Number, like: Whole) -> float | NDArray[np.float64]:
-    if isinstance(like, np.ndarray):
-        return np.broadcast_to(np.asarray(values, dtype=np.float64), like.shape).copy()
-    return float(values)
+def shaped(values: NDArray[np.float64], like: Whole) -> float | NDArray[np.float64]:
+    return values if isinstance(like, np.ndarray) else float(values)
 
 
 def require_horizon(value: int) -> int:

@@ -15,7 +15,7 @@ from tests.mechanisms.any_levels import AnyLevels
 INF = math.inf
 _RANDOM = np.random.default_rng(20241).uniform(0.05, 2.0, 7).tolist()
 
-EXAMPLES: dict[str, list[fc.Mechanism]] = {
+EXAMPLES: dict[str, list[RunningTotal]] = {
     "gradual": [
         fc.Gradual(epsilon=0.3),
         fc.Gradual(epsilon=0.7, exponent=0.0),
@@ -107,39 +107,11 @@ BAD_FIELDS: dict[str, tuple[object, ...]] = {
     "planned_tick_seconds": (*(bad for bad in _NO_NUMBER if bad is not None), 0, -1.0),
     "window": (*_NO_INTEGER, 0),
     "horizon": (*_NO_INTEGER, 0),
-    "sigma": (*_NO_NUMBER, 0, 0.49, -1.0, 2.0**33),
-    "delta": (*_NO_NUMBER, 0, 1, 1.5, -1e-9),
-    "half_lives": (
-        "1",
-        b"1",
-        5,
-        None,
-        (),
-        (1,) * 17,
-        (32, 32, 1),
-        (1, 32, 8192),
-        (8192, 32, 0),
-        (8192, 32.1, 1),
-        (1 << 41, 2, 1),
-    ),
-    "weights": (
-        "1",
-        b"1",
-        5,
-        None,
-        (),
-        (0.5, 0.5),
-        (0.1,) * 20,
-        (0.25, 0.25, 0.25, 0.24),
-        (-0.1, 0.5, 0.3, 0.3),
-        (0.0, 0.5, 0.5, 0.0),
-    ),
 }
 """Values that no mechanism may accept, by the name of the field."""
 
 
-def half_widths(mechanism: fc.Mechanism, first: int, count: int) -> NDArray[np.int64]:
+def half_widths(mechanism: RunningTotal, first: int, count: int) -> NDArray[np.int64]:
     """The 95 % half widths of the outputs of successive steps."""
     steps = np.arange(first, first + count, dtype=np.int64)
-    assert isinstance(mechanism, RunningTotal)
     return mechanism.half_widths(np.zeros_like(steps), steps)

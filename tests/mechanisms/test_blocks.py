@@ -105,8 +105,8 @@ class TestGoldenNumbers:
         day = [60 * hour for hour in range(1, 25)]
         assert READABLE.loss_of([7, 7], 7 + 43200 * 2 + 61) == pytest.approx(8.0)
         assert FIRST.loss_of(day, 43200 + 43201 + 1) == 96.0
-        assert READABLE.composed_loss(61, sensitivity=3, keys=2) == Loss(12.0)
-        assert READABLE.composed_loss([0, 61], units=2) == Loss(5.0)
+        assert READABLE.composed_loss(61, times=6) == Loss(12.0)
+        assert READABLE.composed_loss([0, 61], times=2) == Loss(5.0)
         # the age of a person's events counts from the first one
         assert READABLE.loss_of([1, 1440], 1440) > 2 * READABLE.loss(0)
         assert READABLE.loss_of([1, 1440], 1440) == 1.684
@@ -165,7 +165,7 @@ class TestLoss:
             assert true <= Fraction(sum(budgets) / 1e6)
 
     def test_sensitivity_rounds_budgets_down(self) -> None:
-        divided = READABLE.for_sensitivity(3, keys=2)
+        divided = READABLE.for_sensitivity(6)
         ages = np.array([0, 61, 43201])
         part, whole = (np.rint(1e6 * np.asarray(each.loss(ages))) for each in (divided, READABLE))
         assert np.all(6 * part <= whole) and np.all(6 * part > whole - 30)

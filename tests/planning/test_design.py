@@ -178,7 +178,7 @@ def test_keys_of_a_person_count_like_events_for_pure_losses() -> None:
     six = fc.Unit(of="person", events=6, per="1d")
     assert several == fc.design(targets=targets, horizon=1000, unit=six)
     for age, limit in targets.items():
-        assert several.composed_loss(age, sensitivity=2, keys=3).epsilon <= limit
+        assert several.composed_loss(age, times=6).epsilon <= limit
     with pytest.raises(ParameterError, match="per of the unit must be tick, or a length"):
         fc.Unit(of="person", events=5, per="time")
 

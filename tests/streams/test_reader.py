@@ -85,11 +85,10 @@ def test_a_stream_that_has_closed_no_tick_shows_nothing(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("mechanism", MECHANISMS, ids=lambda one: one.kind)
-def test_widths_are_the_quantiles_of_each_step(mechanism: fc.Mechanism) -> None:
+def test_widths_are_the_quantiles_of_each_step(mechanism: RunningTotal) -> None:
     for first, count in ((1, 60), (3, 1), (17, 40)):
         wanted = []
         for step in range(first, first + count):
-            assert isinstance(mechanism, RunningTotal)
             shown = mechanism.last_input_included(step)
             budgets, used = mechanism.noise.renewed(0, shown)
             noise = zip(budgets.tolist(), used.tolist(), strict=True)

@@ -35,11 +35,10 @@ Steps = NDArray[np.int64]
 
 
 class Mechanism(ABC):
-    """A way of publishing counts, and what it costs.
+    """What is published of a count over time, and what it costs.
 
-    Guarantees: ``loss`` is the exact privacy loss of the noise that a counter really adds, or an
-    upper bound on it, rounded up to the next float64. ``variance`` and ``mse`` are those of that
-    noise.
+    Guarantees: ``loss`` is the exact privacy loss of the noise that a counter really adds, rounded
+    up to the next float64. ``variance`` and ``mse`` are those of that noise.
     """
 
     __slots__ = ()
@@ -80,74 +79,14 @@ class Mechanism(ABC):
 
     _as_loss = staticmethod(loss_of_units)
 
-    def _losses(self, ages: Steps, positions: Steps | None) -> Losses:
-        """The losses at ages, for positions of the same shape, or (None) for the worst ones."""
-        if positions is not None:
-            pairs = zip(ages.ravel().tolist(), positions.ravel().tolist(), strict=True)
-            losses = [self._as_loss(self._exact(*pair)) for pair in pairs]
-            return np.array(losses, dtype=np.float64).reshape(ages.shape)
-        distinct, inverse = np.unique(ages, return_inverse=True)
-        values = np.zeros(len(distinct))
-        for at in {0, len(distinct) - 1} if len(distinct) else ():
-            values[at] = self._as_loss(self._exact(int(distinct[at]), None))
-        ranges = [(0, len(distinct) - 1)]
-        while ranges:  # a loss never falls: between equal ones all are equal
-            first, last = ranges.pop()
-            middle = (first + last) // 2
-            if first < middle and values[first] == values[last]:
-                values[first:last] = values[first]
-            elif first < middle:
-                values[middle] = self._as_loss(self._exact(int(distinct[middle]), None))
-                ranges += [(first, middle), (middle, last)]
-        return values[inverse].reshape(ages.shape)
-
-    def loss_of(self, positions: ArrayLike, now: int) -> float:
-        """The loss of one person who contributed at all these positions, given all outputs up to
-        step ``now``.
-
-        A position that occurs twice counts twice (two events in one step); one after ``now`` costs
-        nothing yet. Guarantees: an upper bound for any change by at most 1 per contribution. It is
-        the sum of the losses of the single contributions, rounded up once, and exact for adding or
-        removing the person: since each noise variable is in use at consecutive steps, the losses of
-        several contributions never overlap (docs/planning.md has the proof).
-
-        >>> import fadecount as fc
-        >>> fc.Gradual(epsilon=0.5).loss_of([2, 3, 3], now=3)
-        1.5
-        >>> fc.Blocks(fc.Level(1, 0.25), fc.Level(4, 0.5)).loss_of([1, 1, 4], now=4)
-        2.25
-        """
-        places, times, now = self._contributions(positions, now)
-        pairs = zip(places.tolist(), times.tolist(), strict=True)
-        return self._as_loss(sum(self._exact(now - at, at) * count for at, count in pairs))
-
-    def composed_loss(
-        self,
-        age: ArrayLike,
-        *,
-        units: int = 1,
-        sensitivity: int = 1,
-        keys: int = 1,
-        histories: int = 1,
-    ) -> Loss:
-        """The loss at an age of a unit that changes up to ``keys`` counts by up to ``sensitivity``
-        each, after ``histories``.
-
-        With several ages, of one person with so many ``units`` of each age, all together. Counts of
-        different keys have independent noise. Histories of outputs share the noise drawn before
-        they diverged and have their own after it (see :mod:`fadecount.streams.loss`). Guarantees:
-        an upper bound, rounded up once; equal to :meth:`loss` for one history, one key and a
-        sensitivity of 1.
-        """
-        distinct, times = np.unique(np.ravel(require_age(age)), return_counts=True)
-        pairs = zip(distinct.tolist(), times.tolist(), strict=True)
-        total = sum(self._exact(each, None) * count for each, count in pairs)
-        return Loss(self._as_loss(total * units * sensitivity * keys * histories))
-
     @abstractmethod
-    def for_sensitivity(self, sensitivity: int, *, keys: int = 1) -> Self:
-        """The same promise for a unit that can change up to ``keys`` counts of a step by up to
-        ``sensitivity`` each."""
+    def for_sensitivity(self, sensitivity: int) -> Self:
+        """The same promise for a unit that can change the counts of a step by up to
+        ``sensitivity``, all keys together.
+
+        Guarantees: ``sensitivity`` times the loss of the result is at most the loss of this
+        mechanism, at every age and position.
+        """
 
     @abstractmethod
     def scaled(self, factor: float) -> Self:
@@ -173,12 +112,66 @@ class Mechanism(ABC):
         age_each, place_each = broadcast(ages, places)
         return shaped(self._losses(age_each, place_each), age_each if several else 0)
 
+    def _losses(self, ages: Steps, positions: Steps | None) -> Losses:
+        """The losses at ages, for positions of the same shape, or (None) for the worst ones."""
+        if positions is not None:
+            pairs = zip(ages.ravel().tolist(), positions.ravel().tolist(), strict=True)
+            losses = [self._as_loss(self._exact(*pair)) for pair in pairs]
+            return np.array(losses, dtype=np.float64).reshape(ages.shape)
+        distinct, inverse = np.unique(ages, return_inverse=True)
+        values = np.zeros(len(distinct))
+        for at in {0, len(distinct) - 1} if len(distinct) else ():
+            values[at] = self._as_loss(self._exact(int(distinct[at]), None))
+        ranges = [(0, len(distinct) - 1)]
+        while ranges:  # a loss never falls: between equal ones all are equal
+            first, last = ranges.pop()
+            middle = (first + last) // 2
+            if first < middle and values[first] == values[last]:
+                values[first:last] = values[first]
+            elif first < middle:
+                values[middle] = self._as_loss(self._exact(int(distinct[middle]), None))
+                ranges += [(first, middle), (middle, last)]
+        return values[inverse].reshape(ages.shape)
+
     def paper_loss(self, age: ArrayLike) -> float | Losses:
         """The published upper bound on the loss at an age: never below :meth:`loss`, and the loss
         itself where the paper has none."""
         ages = require_age(age)
         bounds = [self._as_loss(self._paper(each)) for each in np.ravel(ages).tolist()]
         return shaped(np.array(bounds, dtype=np.float64).reshape(np.shape(ages)), ages)
+
+    def loss_of(self, positions: ArrayLike, now: int) -> float:
+        """The loss of one person who contributed at all these positions, given all outputs up to
+        step ``now``.
+
+        A position that occurs twice counts twice (two events in one step); one after ``now`` costs
+        nothing yet. Guarantees: an upper bound for any change by at most 1 per contribution. It is
+        the sum of the losses of the single contributions, rounded up once, and exact for adding or
+        removing the person: since each noise variable is in use at consecutive steps, the losses of
+        several contributions never overlap (docs/planning.md has the proof).
+
+        >>> import fadecount as fc
+        >>> fc.Gradual(epsilon=0.5).loss_of([2, 3, 3], now=3)
+        1.5
+        >>> fc.Blocks(fc.Level(1, 0.25), fc.Level(4, 0.5)).loss_of([1, 1, 4], now=4)
+        2.25
+        """
+        places, times, now = self._contributions(positions, now)
+        pairs = zip(places.tolist(), times.tolist(), strict=True)
+        return self._as_loss(sum(self._exact(now - at, at) * count for at, count in pairs))
+
+    def composed_loss(self, age: ArrayLike, *, times: int = 1) -> Loss:
+        """The loss of one person whose contributions have these ages, each so many ``times``, to
+        any counts: their sum, rounded up once.
+
+        Counts of different keys have independent noise, so their losses add up. So do those of
+        histories of outputs, which share the noise drawn before they diverged (see
+        :mod:`fadecount.streams.loss`). Guarantees: an upper bound, and :meth:`loss` for one age.
+        """
+        distinct, counts = np.unique(require_age(age), return_counts=True)
+        pairs = zip(distinct.tolist(), counts.tolist(), strict=True)
+        total = sum(self._exact(each, None) * count for each, count in pairs)
+        return Loss(self._as_loss(total * times))
 
     def _positions(self, name: str, positions: ArrayLike) -> Whole:
         """Checked positions of items."""
@@ -239,21 +232,20 @@ class Mechanism(ABC):
     # --------------------------------------------------------------------------------------------
     @abstractmethod
     def variance(self, step: ArrayLike) -> float | Losses:
-        """The variance of the noise in the running total after a step (from 1), in squared counts;
-        scalar or array."""
+        """The variance of the noise in the total after a step (from 1), in squared counts; scalar
+        or array."""
 
     @abstractmethod
     def mse(self, horizon: int, *, continuous: bool = False) -> float:
-        """The mean squared error that the noise causes over the running totals ``1 .. horizon``
-        (the delay's bias is not in it).
+        """The mean squared error that the noise causes over the outputs ``1 .. horizon`` (the
+        delay's bias is not in it).
 
         The noise is on the integers; ``continuous`` gives the error of the paper's, which is not.
         """
 
     @abstractmethod
     def window_variance(self, start: int, end: int) -> float:
-        """The variance of the noise in the count of the steps ``start + 1 .. end``; ``start`` may
-        be 0."""
+        """The variance of the noise in the count of the steps ``start + 1 .. end``."""
 
     @abstractmethod
     def window_interval(self, start: int, end: int, beta: float = 0.05) -> int:
@@ -261,8 +253,8 @@ class Mechanism(ABC):
         with probability ``beta``. Exact, and it costs no privacy."""
 
     def error_bound(self, step: int, beta: float) -> int:
-        """A bound on the noise in the running total after one step that fails with probability at
-        most ``beta``: its exact quantile. (Inputs that are not in it yet are no noise.)"""
+        """A bound on the noise in one output that fails with probability at most ``beta``: its
+        exact quantile. (Inputs of a delay that are not in the output yet are no noise.)"""
         remedy = "the first step of a stream is step 1"
         step = require_integer("step", step, minimum=1, maximum=LONGEST, remedy=remedy)
         return self.window_interval(0, step, beta)
@@ -313,9 +305,9 @@ def require_delay(delay: int) -> int:
     return require_integer("delay", delay, minimum=0, maximum=LONGEST, remedy="0 means no delay")
 
 
-def require_sensitivity(sensitivity: int, largest: int) -> int:
-    remedy = "it is by how much one unit can change the count of a step"
-    return require_integer("sensitivity", sensitivity, minimum=1, maximum=largest, remedy=remedy)
+def require_sensitivity(value: int) -> int:
+    remedy, most = "it is by how much one unit can change the counts of a step", LARGEST_SENSITIVITY
+    return require_integer("sensitivity", value, minimum=1, maximum=most, remedy=remedy)
 
 
 def require_sequence(name: str, values: Any, remedy: str) -> Iterable[Any]:

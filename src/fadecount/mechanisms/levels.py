@@ -25,12 +25,7 @@ from fadecount.checks import (
 )
 from fadecount.durations import BlockLength
 from fadecount.errors import bad_parameter
-from fadecount.mechanisms.base import (
-    LARGEST_SENSITIVITY,
-    Mechanism,
-    require_keys,
-    require_sensitivity,
-)
+from fadecount.mechanisms.base import Mechanism, require_sensitivity
 from fadecount.mechanisms.figures import EqualBlocks
 
 MILLION = 1_000_000
@@ -144,16 +139,15 @@ class NestedLevels(Mechanism):
         are smaller by a relative 2**-46 (:func:`fadecount.mechanisms.noise_law.scale_of`)."""
         return millionths / MILLION
 
-    def for_sensitivity(self, sensitivity: int, *, keys: int = 1) -> Self:
-        """The same promise for a unit that can change up to ``keys`` counts of a step by up to
-        ``sensitivity`` each: all budgets divided by the product, rounded down to millionths.
+    def for_sensitivity(self, sensitivity: int) -> Self:
+        """The same promise for a unit that can change the counts of a step by up to
+        ``sensitivity``: all budgets divided by it, rounded down to millionths.
 
         >>> import fadecount as fc
         >>> fc.Blocks(fc.Level(1, 1.0)).for_sensitivity(3)
         Blocks(Level(length=1, epsilon=0.333333, lag=0, later=()))
         """
-        divisor = require_sensitivity(sensitivity, LARGEST_SENSITIVITY) * require_keys(keys)
-        return self.scaled(Fraction(1, divisor))
+        return self.scaled(Fraction(1, require_sensitivity(sensitivity)))
 
     def scaled(self, factor: float | Fraction) -> Self:
         """The same levels with all budgets multiplied by a factor and rounded down to millionths,

@@ -21,11 +21,9 @@ from numpy.typing import ArrayLike, NDArray
 from fadecount.checks import require_beta, require_horizon, shaped
 from fadecount.errors import bad_parameter
 from fadecount.mechanisms.base import (
-    LARGEST_SENSITIVITY,
     Losses,
     Mechanism,
     Steps,
-    require_keys,
     require_sensitivity,
     require_step,
     require_window,
@@ -60,19 +58,15 @@ class RunningTotal(Mechanism):
     def noise(self) -> Any:
         """The :class:`Rule`."""
 
-    def for_sensitivity(self, sensitivity: int, *, keys: int = 1) -> Self:
-        """The same promise for a unit that can change up to ``keys`` counts of a step by up to
-        ``sensitivity`` each.
-
-        Guarantees: ``sensitivity * keys`` times the loss of the result is at most the loss of this
-        mechanism, at every age and position. All budgets are divided by that product and rounded
+    def for_sensitivity(self, sensitivity: int) -> Self:
+        """:meth:`Mechanism.for_sensitivity`: all budgets are divided by the sensitivity and rounded
         down until each noise budget fits, exactly.
 
         >>> import fadecount as fc
         >>> fc.Gradual(epsilon=1.0, exponent=2.0).for_sensitivity(4)
         Gradual(epsilon=0.25, exponent=2.0, delay=0)
         """
-        divisor = require_sensitivity(sensitivity, LARGEST_SENSITIVITY) * require_keys(keys)
+        divisor = require_sensitivity(sensitivity)
         smaller, factor, less = self, 1.0 / divisor, 2.0**-53
         while divisor > 1 and not _fits(smaller.noise, self.noise, divisor):
             smaller, factor, less = self.scaled(factor), factor * (1.0 - less), min(0.5, 2.0 * less)

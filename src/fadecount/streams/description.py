@@ -197,8 +197,7 @@ class Description:
         """What the stream loses about one unit, after so many steps and with other histories."""
         return StreamLoss(
             mechanism=self.mechanism,
-            sensitivity=self.unit.per_key,
-            keys=self.unit.keys,
+            sensitivity=self.unit.sensitivity,
             forks=forks,
             steps=steps,
             hidden=self.hidden,

@@ -67,7 +67,7 @@ class StreamLoss:
     """The privacy loss of a stream for one protected unit, given everything published. Every output
     uses this class.
 
-    A unit changes up to ``keys`` counts by up to ``sensitivity`` each. ``steps`` is the number of
+    A unit changes counts by up to ``sensitivity``, all keys together. ``steps`` is the number of
     published steps of this history; ``forks`` are the other histories. Every figure is an upper
     bound, rounded up.
 
@@ -85,7 +85,6 @@ class StreamLoss:
 
     mechanism: Mechanism
     sensitivity: int = 1
-    keys: int = 1
     forks: Forks = ()
     steps: int = 0
     hidden: HiddenKeys | None = None
@@ -167,17 +166,12 @@ class StreamLoss:
 
     def _total(self, age: ArrayLike, histories: int, units: int = 1, open_ticks: int = 0) -> Loss:
         ages = np.clip(age, 0, LONGEST)
-        declared = {
-            "units": units,
-            "sensitivity": self.sensitivity,
-            "keys": self.keys,
-            "histories": histories,
-        }
+        times = units * self.sensitivity * histories
         if self.hidden is None:
-            return self.mechanism.composed_loss(ages, **declared)
+            return self.mechanism.composed_loss(ages, times=times)
         parts: list[tuple[Loss, int]] = []
         for each in np.atleast_1d(ages).tolist():
-            shown = self.mechanism.composed_loss(each, **declared)
+            shown = self.mechanism.composed_loss(each, times=times)
             since_end, discovery = each - open_ticks, self.hidden.discovery
             epsilon = float(discovery.loss(since_end)) if since_end >= 0 else 0.0
             once = Loss(epsilon, discovery.delta if epsilon else 0.0)
