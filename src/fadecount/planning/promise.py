@@ -23,7 +23,8 @@ from itertools import pairwise
 from fadecount.checks import LONGEST
 from fadecount.durations import UNITS
 from fadecount.errors import bad_parameter
-from fadecount.mechanisms.blocks import MILLION, Blocks
+from fadecount.mechanisms.blocks import Blocks
+from fadecount.mechanisms.levels import MILLION
 from fadecount.planning.measures import Caps, plan_lengths, spent
 from fadecount.planning.publication import Measure, MeasurePart, Part, Publication, zone_of
 
