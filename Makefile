@@ -128,7 +128,7 @@ load: $(VENV)/test ## what the service carries, against plain SQLite and bare St
 	$(BIN)/python -m campaigns.service.load $(LOAD)
 	$(BIN)/python -m campaigns.service.scale $(SCALE)
 
-attack: $(VENV)/test ## clients without a token attack the service for a minute each: memory must stay below 200 MB; sizes: ATTACK=
+attack: $(VENV)/test ## strangers, and one writer, attack the service for a minute each: memory must stay below 200 MB, and others be answered; sizes: ATTACK=
 	$(BIN)/python -m campaigns.service.attack $(ATTACK)
 
 website: $(VENV)/test ## thirty days of a small website: errors of its figures, and which pages appear

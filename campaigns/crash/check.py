@@ -20,7 +20,7 @@ from campaigns.crash.worker import (
     position_of,
 )
 from fadecount.errors import StoreError
-from fadecount.mechanisms import Schedule
+from fadecount.mechanisms import RunningTotal
 
 Variable = tuple[int, int, int]
 
@@ -82,10 +82,11 @@ class Account:
     def _first_step(self, name: Variable) -> int:
         """The step whose output uses a variable first."""
         level, round_number, node = name
-        mechanism, schedule = self._site.mechanism, self._site.mechanism.noise
+        mechanism = self._site.mechanism
+        assert isinstance(mechanism, RunningTotal)
         clock = node << level if level >= 0 else 1
-        length = schedule.round_length if isinstance(schedule, Schedule) else None
-        return mechanism.delay + clock + round_number * (length or 0)
+        length: int = mechanism.noise.round_length or 0
+        return mechanism.delay + clock + round_number * length
 
     def _on_opened(self, record: Record) -> None:
         if record["steps"] != len(self.rows):

@@ -544,7 +544,7 @@ MUTANTS = (
     ),
     Mutant(
         "persons whose hashes are equal are one person",
-        "sources/tally.py",
+        "sources/grouping.py",
         "    if len(exact) == len(begins):\n",
         "    if True:\n",
         ("tests/sources/test_tally.py",),
@@ -1112,8 +1112,8 @@ MUTANTS = (
     Mutant(
         "a cover that counts blocks twice",
         "mechanisms/views.py",
-        "[(everywhere, low, inner_low), (everywhere, inner_high, high)]",
-        "[(everywhere, low, inner_low), (everywhere, inner_low, high)]",
+        "high = np.where(begins | after, end, high)",
+        "high = np.where(begins, end, high)",
         ("tests/mechanisms/test_views.py",),
     ),
     Mutant(
@@ -1181,13 +1181,6 @@ MUTANTS = (
         ("tests/streams/test_calendar.py",),
     ),
     Mutant(
-        "figures that share their noise with published ones",
-        "streams/fence.py",
-        "if behind and status.published_tick < status.last_tick:",
-        "if False:",
-        ("tests/streams/test_fence.py",),
-    ),
-    Mutant(
         "hidden keys in an earlier day, and in each transaction",
         "streams/stream.py",
         "if whole:  # the empty ticks before the inputs may be in an earlier day",
@@ -1204,8 +1197,10 @@ MUTANTS = (
     Mutant(
         "a scrub before the persons of the tick are dropped",
         "streams/stream.py",
-        "            pass\n        self.scrub()\n",
-        "            self.scrub()\n",
+        "        while self.leaves_old_rows(outcome) and self.drop_old_rows():\n            pass\n"
+        "        self.scrub()\n",
+        "        self.scrub()\n"
+        "        while self.leaves_old_rows(outcome) and self.drop_old_rows():\n            pass\n",
         ("tests/streams/test_destruction.py",),
     ),
     Mutant(
@@ -1260,8 +1255,8 @@ MUTANTS = (
     Mutant(
         "a count that is not carried up",
         BLOCKS,
-        "self._add(rows, now // level.length - len(rows))",
-        "self._add(0 * rows, now // level.length - len(rows))",
+        "sums[0] += self._below[number]",
+        "sums[0] += 0",
         BLOCK_COUNTERS,
     ),
     Mutant(
@@ -1318,8 +1313,8 @@ MUTANTS = (
     Mutant(
         "keys of a person are forgotten",
         "mechanisms/unit.py",
-        "sensitivity=self.per_key, keys=self.keys)",
-        "sensitivity=self.per_key)",
+        "composed_loss(age, times=self.sensitivity)",
+        "composed_loss(age, times=self.per_key)",
         ("tests/planning/test_design.py",),
     ),
     Mutant(
@@ -1525,13 +1520,6 @@ MUTANTS = (
         "self.stream.store_hidden(end, self.hidden)",
         "pass",
         ("tests/test_discovery_runs.py",),
-    ),
-    Mutant(
-        "noise of smallest blocks that larger ones keep",
-        BLOCKS,
-        "self._add(-noises, smallest)",
-        "pass",
-        BLOCK_COUNTERS,
     ),
     Mutant(
         "children of an open block that the total forgets",

@@ -57,7 +57,8 @@ def visit(port: int, path: str, agent: str, address: str) -> bytes:
     return head.encode() + body
 
 
-def _random(port: int) -> bytes:
+def random_visit(port: int) -> bytes:
+    """A visit of somebody else each time, to another page."""
     address = ".".join(str(each) for each in secrets.token_bytes(4))
     return visit(port, f"/{secrets.token_hex(8)}", f"Firefox/{secrets.token_hex(4)}", address)
 
@@ -67,7 +68,7 @@ async def _send(port: int, numbers: Iterator[int], waited: list[float]) -> None:
     for number in numbers:
         honest = number % HONEST_PART == 0
         address = f"198.51.100.{number % 250}"
-        sent = visit(port, "/about", "Mozilla/5.0", address) if honest else _random(port)
+        sent = visit(port, "/about", "Mozilla/5.0", address) if honest else random_visit(port)
         begun = time.perf_counter()
         writer.write(sent)
         answer = await reader.readuntil(b"\r\n\r\nok")

@@ -12,13 +12,16 @@ import argparse
 import sys
 
 import numpy as np
+from tests.mechanisms.any_levels import AnyLevels
 
 import fadecount as fc
+from fadecount.mechanisms import RunningTotal
 
-CASES: dict[str, fc.Mechanism] = {
+CASES: dict[str, RunningTotal] = {
     "gradual": fc.Gradual(epsilon=0.02),
     "gradual, exponent 2, delay 7": fc.Gradual(epsilon=0.02, exponent=2.0, delay=7),
-    "designed": fc.Designed(budgets=(0.05, 0.02, 0.04, 0.01)),
+    "any levels": AnyLevels(budgets=(0.05, 0.02, 0.04, 0.01)),
+    "totals": fc.Totals(fc.Level(1, 0.05), fc.Level(6, 0.04), fc.Level(24, 0.05, lag=9)),
     "linear": fc.Linear(epsilon=0.02),
     "refresh": fc.Refresh(window=12, epsilon_current=0.2, epsilon_past=0.02),
     "binary": fc.Binary(epsilon=0.2, horizon=127),
@@ -26,7 +29,7 @@ CASES: dict[str, fc.Mechanism] = {
 STEPS = 100
 
 
-def coverage(mechanism: fc.Mechanism, keys: int, seed: int) -> tuple[float, float]:
+def coverage(mechanism: RunningTotal, keys: int, seed: int) -> tuple[float, float]:
     """The share of windows within their interval, over one window of random ends per key, and the
     ratio of the variances."""
     outputs = np.asarray(

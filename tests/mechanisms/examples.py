@@ -9,11 +9,13 @@ import numpy as np
 from numpy.typing import NDArray
 
 import fadecount as fc
+from fadecount.mechanisms import RunningTotal
+from tests.mechanisms.any_levels import AnyLevels
 
 INF = math.inf
 _RANDOM = np.random.default_rng(20241).uniform(0.05, 2.0, 7).tolist()
 
-EXAMPLES: dict[str, list[fc.Mechanism]] = {
+EXAMPLES: dict[str, list[RunningTotal]] = {
     "gradual": [
         fc.Gradual(epsilon=0.3),
         fc.Gradual(epsilon=0.7, exponent=0.0),
@@ -21,10 +23,10 @@ EXAMPLES: dict[str, list[fc.Mechanism]] = {
         fc.Gradual(epsilon=0.25, exponent=2.0, delay=7),
         fc.Gradual(epsilon=0.2, exponent=3.0),
     ],
-    "designed": [
-        fc.Designed(budgets=(0.5, 0.25, 0.125)),
-        fc.Designed(budgets=(0.3, INF, 0.4, INF), delay=1),
-        fc.Designed(budgets=tuple(_RANDOM), delay=7),
+    "any levels": [
+        AnyLevels(budgets=(0.5, 0.25, 0.125)),
+        AnyLevels(budgets=(0.3, INF, 0.4, INF), delay=1),
+        AnyLevels(budgets=tuple(_RANDOM), delay=7),
     ],
     "linear": [fc.Linear(epsilon=0.4)],
     "refresh": [
@@ -44,12 +46,12 @@ SEQUENCES: dict[str, fc.Mechanism] = {
     "rising slowly": fc.Gradual(epsilon=0.5, exponent=1.5),
     "rising": fc.Gradual(epsilon=0.25, exponent=2.0, delay=1),
     "rising fast": fc.Gradual(epsilon=0.25, exponent=3.0, delay=5),
-    "falling": fc.Designed(budgets=(1.0, 0.9, 0.4, 0.35, 0.1)),
-    "random": fc.Designed(budgets=tuple(_RANDOM)),
-    "random, delayed": fc.Designed(budgets=tuple(reversed(_RANDOM)), delay=3),
-    "without noise on some levels": fc.Designed(budgets=(0.5, INF, 0.7, INF, INF, 0.3)),
-    "without noise above": fc.Designed(budgets=(0.5, 0.3, INF), delay=1),
-    "without noise on the first level": fc.Designed(budgets=(INF, 0.3, 0.7, INF, 0.2)),
+    "falling": AnyLevels(budgets=(1.0, 0.9, 0.4, 0.35, 0.1)),
+    "random": AnyLevels(budgets=tuple(_RANDOM)),
+    "random, delayed": AnyLevels(budgets=tuple(reversed(_RANDOM)), delay=3),
+    "without noise on some levels": AnyLevels(budgets=(0.5, INF, 0.7, INF, INF, 0.3)),
+    "without noise above": AnyLevels(budgets=(0.5, 0.3, INF), delay=1),
+    "without noise on the first level": AnyLevels(budgets=(INF, 0.3, 0.7, INF, 0.2)),
 }
 """Level budgets in every order of size."""
 
@@ -105,38 +107,11 @@ BAD_FIELDS: dict[str, tuple[object, ...]] = {
     "planned_tick_seconds": (*(bad for bad in _NO_NUMBER if bad is not None), 0, -1.0),
     "window": (*_NO_INTEGER, 0),
     "horizon": (*_NO_INTEGER, 0),
-    "sigma": (*_NO_NUMBER, 0, 0.49, -1.0, 2.0**33),
-    "delta": (*_NO_NUMBER, 0, 1, 1.5, -1e-9),
-    "half_lives": (
-        "1",
-        b"1",
-        5,
-        None,
-        (),
-        (1,) * 17,
-        (32, 32, 1),
-        (1, 32, 8192),
-        (8192, 32, 0),
-        (8192, 32.1, 1),
-        (1 << 41, 2, 1),
-    ),
-    "weights": (
-        "1",
-        b"1",
-        5,
-        None,
-        (),
-        (0.5, 0.5),
-        (0.1,) * 20,
-        (0.25, 0.25, 0.25, 0.24),
-        (-0.1, 0.5, 0.3, 0.3),
-        (0.0, 0.5, 0.5, 0.0),
-    ),
 }
 """Values that no mechanism may accept, by the name of the field."""
 
 
-def half_widths(mechanism: fc.Mechanism, first: int, count: int) -> NDArray[np.int64]:
+def half_widths(mechanism: RunningTotal, first: int, count: int) -> NDArray[np.int64]:
     """The 95 % half widths of the outputs of successive steps."""
     steps = np.arange(first, first + count, dtype=np.int64)
     return mechanism.half_widths(np.zeros_like(steps), steps)

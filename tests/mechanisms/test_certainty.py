@@ -39,7 +39,7 @@ def test_many_contributions_against_their_exact_loss() -> None:
     for visits, now in ((1000, 1), (1000, 1000), (50, 2000)):
         exact = mechanism.loss_of([1] * visits, now)
         assert exact > 0.0
-        stated = mechanism.composed_loss([now - 1], units=visits)
+        stated = mechanism.composed_loss([now - 1], times=visits)
         assert exact <= stated.epsilon <= exact * 1.001
         places = list(range(1, now + 1, max(1, now // visits)))
         spread = mechanism.composed_loss([now - place for place in places])

@@ -10,13 +10,15 @@ import numpy as np
 import pytest
 
 import fadecount as fc
+from fadecount.mechanisms import RunningTotal
+from tests.mechanisms.any_levels import AnyLevels
 from tests.mechanisms.examples import ALL
 
 
 @pytest.mark.parametrize("mechanism", ALL, ids=repr)
 @pytest.mark.parametrize("sensitivity", [2, 3, 7, 10, 1000])
 def test_no_budget_is_too_large_and_none_smaller_than_needed(
-    mechanism: fc.Mechanism, sensitivity: int
+    mechanism: RunningTotal, sensitivity: int
 ) -> None:
     smaller = mechanism.for_sensitivity(sensitivity)
     assert type(smaller) is type(mechanism)
@@ -26,7 +28,7 @@ def test_no_budget_is_too_large_and_none_smaller_than_needed(
         assert whole * (1 - 1e-14) <= part * sensitivity <= whole * (1 + 1e-15)
 
 
-def _fits(part: fc.Mechanism, whole: fc.Mechanism, sensitivity: int) -> bool:
+def _fits(part: RunningTotal, whole: RunningTotal, sensitivity: int) -> bool:
     pairs = zip(
         (*part.noise.budgets, part.noise.carry_budget),
         (*whole.noise.budgets, whole.noise.carry_budget),
@@ -59,33 +61,22 @@ def test_what_is_no_sensitivity_is_refused(bad: object) -> None:
         fc.Gradual(epsilon=0.5).for_sensitivity(bad)  # type: ignore[arg-type]
 
 
-def test_keys_divide_budgets_like_a_larger_change() -> None:
-    mechanism = fc.Gradual(epsilon=0.7, exponent=2.0)
-    assert mechanism.for_sensitivity(3, keys=4) == mechanism.for_sensitivity(12)
-    with pytest.raises(fc.errors.ParameterError, match="keys must be an integer from 1 to 1000000"):
-        mechanism.for_sensitivity(1, keys=0)
-
-
 def test_a_budget_that_would_be_too_small_is_refused() -> None:
     with pytest.raises(fc.errors.ParameterError, match="epsilon must be between"):
         fc.Gradual(epsilon=0.5).for_sensitivity(1 << 40)
 
 
-def test_the_loss_under_several_keys_is_rounded_up_once() -> None:
+def test_the_loss_of_several_changes_is_rounded_up_once() -> None:
     mechanism = fc.Gradual(epsilon=0.1, exponent=2.0)
     assert mechanism.composed_loss(7).epsilon == mechanism.loss(7)
-    for sensitivity, keys in ((3, 1), (1, 3), (7, 5)):
-        exact = Fraction(mechanism.loss(7)) * sensitivity * keys
-        found = Fraction(mechanism.composed_loss(7, sensitivity=sensitivity, keys=keys).epsilon)
+    for times in (3, 35):
+        exact = Fraction(mechanism.loss(7)) * times
+        found = Fraction(mechanism.composed_loss(7, times=times).epsilon)
         assert exact <= found <= exact * (1 + Fraction(1, 1 << 52))
-    assert (
-        mechanism.composed_loss(7, keys=6).epsilon
-        == mechanism.composed_loss(7, sensitivity=2, keys=3).epsilon
-    )
-    assert fc.Gradual(epsilon=0.125).composed_loss(0, keys=2).epsilon == 0.25, (
+    assert fc.Gradual(epsilon=0.125).composed_loss(0, times=2).epsilon == 0.25, (
         "what is exact is not rounded"
     )
-    assert math.isinf(fc.Designed(budgets=(math.inf, 1.0)).composed_loss(0, keys=2).epsilon)
+    assert math.isinf(AnyLevels(budgets=(math.inf, 1.0)).composed_loss(0, times=2).epsilon)
 
 
 def test_budgets_at_their_bound_are_divided_too() -> None:

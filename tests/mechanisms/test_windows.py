@@ -13,7 +13,8 @@ from hypothesis import strategies as st
 
 import fadecount as fc
 from fadecount.errors import ParameterError
-from fadecount.mechanisms import Schedule, views_of
+from fadecount.mechanisms import RunningTotal, views_of
+from tests.mechanisms.any_levels import AnyLevels
 from tests.mechanisms.examples import ALL, half_widths
 
 SIGMAS = 4.5
@@ -21,7 +22,7 @@ SIGMAS = 4.5
 
 
 @pytest.mark.parametrize("mechanism", ALL, ids=str)
-def test_a_window_from_the_beginning_is_the_total(mechanism: fc.Mechanism) -> None:
+def test_a_window_from_the_beginning_is_the_total(mechanism: RunningTotal) -> None:
     for step in (1, 2, 8, 9, 100, 1000):
         assert mechanism.window_variance(0, step) == pytest.approx(
             float(np.asarray(mechanism.variance(step)))
@@ -33,7 +34,7 @@ def test_a_window_from_the_beginning_is_the_total(mechanism: fc.Mechanism) -> No
 @settings(max_examples=10)
 @given(data=st.data())
 def test_many_windows_at_once_are_the_single_ones(
-    mechanism: fc.Mechanism, data: st.DataObject
+    mechanism: RunningTotal, data: st.DataObject
 ) -> None:
     pairs = data.draw(
         st.lists(
@@ -43,6 +44,7 @@ def test_many_windows_at_once_are_the_single_ones(
         )
     )
     starts, ends = np.sort(np.array(pairs, dtype=np.int64), axis=1).T
+    assert isinstance(mechanism, RunningTotal)
     found = mechanism.half_widths(starts, ends)
     singles = [mechanism.window_interval(int(a), int(b)) for a, b in zip(starts, ends, strict=True)]
     assert found.tolist() == singles
@@ -55,8 +57,7 @@ def test_no_windows_have_no_widths() -> None:
     assert views_of(blocks, none, none, none, calendar=blocks.calendar).half_widths(0.05).size == 0
 
 
-def renewed(mechanism: fc.Mechanism, first: int, last: int) -> int:
-    assert isinstance(mechanism.noise, Schedule)
+def renewed(mechanism: RunningTotal, first: int, last: int) -> int:
     return int(mechanism.noise.renewed(first, last)[1].sum())
 
 
@@ -64,7 +65,7 @@ def test_noise_in_use_at_both_ends_cancels() -> None:
     gradual = fc.Gradual(epsilon=0.5)
     assert renewed(gradual, 16, 17) == 2, "only the lowest level was renewed"
     assert renewed(gradual, 15, 16) == 4 + 5, "every level was renewed"
-    assert fc.Designed(budgets=(math.inf, 0.5)).window_interval(2, 3) == 0, (
+    assert AnyLevels(budgets=(math.inf, 0.5)).window_interval(2, 3) == 0, (
         "the only noise is in both"
     )
     refresh = fc.Refresh(window=4, epsilon_current=0.5, epsilon_past=0.2)

@@ -1,4 +1,5 @@
-"""Clients without a token must not make the service large. The long version is ``make attack``."""
+"""Attackers must not make the service large, nor keep others out. The long version is ``make
+attack``."""
 
 from __future__ import annotations
 
@@ -7,19 +8,24 @@ import socket
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
-from campaigns.service.attack import ATTACKS, HEAD, MOST_MEGABYTES, attacked
+from campaigns.service.attack import ATTACKS, HEAD, MOST_MEGABYTES, OPTIONS, attacked, prepare
 
 from tests.service.harness import Harness, wait_for
 from tests.service.process import ServeProcess
 
 
 def test_memory_stays_small_under_every_attack(tmp_path: Path) -> None:
-    with ServeProcess(tmp_path) as service, ThreadPoolExecutor(1) as thread:
+    with (
+        ServeProcess(tmp_path, *OPTIONS, "--public") as service,
+        ThreadPoolExecutor(1) as thread,
+    ):
+        prepare(service, wide=True)
         for name, attack in ATTACKS.items():
-            memory, _, _ = thread.submit(asyncio.run, attacked(service, attack, 0.8, 0.04)).result(
-                120
-            )
+            memory, asked, answered = thread.submit(
+                asyncio.run, attacked(service, attack, 0.8, 0.04)
+            ).result(120)
             assert 10 < memory < MOST_MEGABYTES, name
+            assert asked == answered > 0, name
         assert service.process.poll() is None
 
 

@@ -8,7 +8,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 import fadecount as fc
-from fadecount.mechanisms import CARRY, Schedule
+from fadecount.mechanisms import CARRY, RunningTotal
 from fadecount.noise import DiscreteLaplace
 
 
@@ -37,8 +37,8 @@ def value_of(level: int, round_number: int, node: int, column: int) -> int:
 
 def names_in_use(mechanism: fc.Mechanism, step: int) -> list[tuple[int, int, int]]:
     """The variables in the output of a step, from the rules of the schedule."""
+    assert isinstance(mechanism, RunningTotal)
     schedule = mechanism.noise
-    assert isinstance(schedule, Schedule)
     if step <= mechanism.delay:
         return []
     rounds, clock = schedule.place(step - mechanism.delay)

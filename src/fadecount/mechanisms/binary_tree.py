@@ -17,12 +17,12 @@ from fractions import Fraction
 from typing import ClassVar
 
 from fadecount.checks import LONGEST, require_budget, require_horizon, require_integer, set_fields
-from fadecount.mechanisms.base import ExactMechanism
 from fadecount.mechanisms.loss import units_of
+from fadecount.mechanisms.running_total import RunningTotal
 from fadecount.mechanisms.schedule import Schedule
 
 
-class _Trees(ExactMechanism):
+class _Trees(RunningTotal):
     """A counter with a tree over so many steps; its levels have equal shares of a budget."""
 
     __slots__ = ()

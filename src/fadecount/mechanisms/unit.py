@@ -115,7 +115,7 @@ class Unit:
 
     def loss(self, mechanism: Mechanism, age: int) -> Loss:
         """What everything that a mechanism published by an age can reveal about a unit together."""
-        return mechanism.composed_loss(age, sensitivity=self.per_key, keys=self.keys)
+        return mechanism.composed_loss(age, times=self.sensitivity)
 
     def scaled(self, promise: Mechanism, planned: Unit | None = None) -> Mechanism:
         """The mechanism with which the promise of another one, made for a change of one count by 1,
@@ -123,7 +123,7 @@ class Unit:
         it is, and refused if this unit is another, or larger."""
         if planned is None:
             try:
-                return promise.for_sensitivity(self.per_key, keys=self.keys)
+                return promise.for_sensitivity(self.sensitivity)
             except ParameterError as error:
                 remedy = "no noise is wide enough for its share of the loss; allow more"
                 raise bad_parameter("unit", self.text, "a smaller one", remedy) from error

@@ -205,8 +205,7 @@ class Description:
         """What the stream loses about one unit."""
         return StreamLoss(
             mechanism=self.mechanism,
-            sensitivity=self.unit.per_key,
-            keys=self.unit.keys,
+            sensitivity=self.unit.sensitivity,
             hidden=self.hidden,
             open_ticks=self.open_ticks,
         )

@@ -39,7 +39,7 @@ class StreamLoss:
     """The privacy loss of a stream for one protected unit, by its age, given everything published.
     Every output uses this class.
 
-    A unit changes up to ``keys`` counts by up to ``sensitivity`` each. Every figure is an upper
+    A unit changes counts by up to ``sensitivity``, all keys together. Every figure is an upper
     bound, rounded up.
 
     Under each of its keys a unit is counted as declared or as ``hidden``, so it loses the larger of
@@ -49,13 +49,12 @@ class StreamLoss:
 
     >>> import fadecount as fc
     >>> fading = fc.Gradual(epsilon=0.125)
-    >>> StreamLoss(mechanism=fading, keys=2).at_age(5).epsilon == 2 * fading.loss(5)
+    >>> StreamLoss(mechanism=fading, sensitivity=2).at_age(5).epsilon == 2 * fading.loss(5)
     True
     """
 
     mechanism: Mechanism
     sensitivity: int = 1
-    keys: int = 1
     hidden: HiddenKeys | None = None
     open_ticks: int = 0
 
@@ -103,12 +102,12 @@ class StreamLoss:
 
     def _total(self, age: ArrayLike, units: int = 1, open_ticks: int = 0) -> Loss:
         ages = np.clip(age, 0, LONGEST)
-        declared = {"units": units, "sensitivity": self.sensitivity, "keys": self.keys}
+        times = units * self.sensitivity
         if self.hidden is None:
-            return self.mechanism.composed_loss(ages, **declared)
+            return self.mechanism.composed_loss(ages, times=times)
         parts: list[tuple[Loss, int]] = []
         for each in np.atleast_1d(ages).tolist():
-            shown = self.mechanism.composed_loss(each, **declared)
+            shown = self.mechanism.composed_loss(each, times=times)
             since_end, discovery = each - open_ticks, self.hidden.discovery
             epsilon = float(discovery.loss(since_end)) if since_end >= 0 else 0.0
             once = Loss(epsilon, discovery.delta if epsilon else 0.0)

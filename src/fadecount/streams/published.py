@@ -23,7 +23,7 @@ from numpy.typing import NDArray
 
 from fadecount.durations import parse_duration
 from fadecount.errors import RemovedError, StoreError, bad_parameter
-from fadecount.mechanisms import Blocks
+from fadecount.mechanisms import Blocks, RunningTotal
 from fadecount.mechanisms.noise_law import quantiles
 from fadecount.mechanisms.views import Views, half_widths_of_sums, views_of
 from fadecount.streams.calendar import BlockCalendar
@@ -608,6 +608,7 @@ class Published:
     def _from_totals(self, slots: Slots) -> Figures:
         """Differences of two running totals; noise that is in both cancels."""
         mechanism, delay = self.description.mechanism, self._delay
+        assert isinstance(mechanism, RunningTotal)
         begins, ends = (
             np.where(each > 0, each + delay, 0) for each in (slots.begins, slots.reached)
         )

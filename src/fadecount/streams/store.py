@@ -10,7 +10,7 @@ from typing import Self
 
 from fadecount.checks import require_integer
 from fadecount.errors import ParameterError, StoreError, bad_parameter
-from fadecount.mechanisms import ONE_EVENT, Mechanism, Unit
+from fadecount.mechanisms import ONE_EVENT, Mechanism, Totals, Unit
 from fadecount.noise import unpredictable
 from fadecount.streams.audit_log import Act, AuditLog
 from fadecount.streams.database import (
@@ -152,6 +152,9 @@ class Store:
 
     def _create(self, description: Description, names: Sequence[str], start_tick: int) -> str:
         context, database, name = self._context, self._database, description.name
+        if isinstance(description.mechanism, Totals):  # no noise of open blocks in a store
+            remedy = "fc.plan gives block counters, which a store publishes"
+            raise bad_parameter("mechanism", "Totals", "one that a store keeps", remedy)
         if name in self.names():
             remedy = "open the stream that exists, or choose another name"
             raise bad_parameter("stream name", name, "new in this store", remedy)
