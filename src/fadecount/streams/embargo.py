@@ -39,7 +39,7 @@ if TYPE_CHECKING:
 Machine = Counter | FigureMaker
 """What a stream counts with."""
 Numbers = NDArray[np.int64]
-MOST_KEYS = 1 << 24
+MOST_HIDDEN_KEYS = 1 << 24
 """More hidden keys in one day stop the stream."""
 Dated = tuple[int, FigureRows]
 """Figures, and the end of the tick with which they become public."""
@@ -89,7 +89,7 @@ def _rows_of(made: FigureBatch, part: slice, first_tick: int) -> FigureRows:
 
 # The embargo
 # ------------------------------------------------------------------------------------------------
-def hold_back(rows: SecretRows, waiting: Sequence[Dated]) -> None:
+def embargo(rows: SecretRows, waiting: Sequence[Dated]) -> None:
     """Store figures that are not public yet, one block in a row. Sealed, and of a size that depends
     on the number of declared keys alone; of hidden keys, of a size class."""
     stored = []
@@ -107,7 +107,7 @@ def next_public_tick(database: Database, stream: int) -> int | None:
     return None if tick is None else int(tick)
 
 
-def take_public(rows: SecretRows, end: int) -> list[FigureRows]:
+def release_due(rows: SecretRows, end: int) -> list[FigureRows]:
     """Take the figures out of the embargo that become public with the ticks before ``end``."""
     taken = sorted(rows.take("embargo", "public_tick <= ?", end))
     figures = []
@@ -127,7 +127,7 @@ def size_class(body: bytes) -> int:
 
 # Hidden keys
 # ------------------------------------------------------------------------------------------------
-def drawn(
+def draw_stages(
     description: Description,
     first_tick: int,
     day: int,
@@ -160,14 +160,14 @@ def drawn(
 
 def is_full(keys: Sized) -> bool:
     """Whether a day has more hidden keys than a stream takes."""
-    return len(keys) > MOST_KEYS
+    return len(keys) > MOST_HIDDEN_KEYS
 
 
 def full() -> FullError:
     """The incident that stops a stream."""
     return FullError(
-        f"hidden keys of one day must be at most {MOST_KEYS:,}; the stream stops: find out who"
-        " sends ever new keys, then go on with a new stream and a smaller sample"
+        f"hidden keys of one day must be at most {MOST_HIDDEN_KEYS:,}; the stream stops: find out"
+        " who sends ever new keys, then go on with a new stream and a smaller sample"
     )
 
 

@@ -110,7 +110,7 @@ class Intake:
         """Entries since rows of hidden keys were joined; a block, and its entries until then."""
         self._full = False
 
-    def _read_positions(self, width: int = -1) -> None:
+    def _read_positions(self, width: int | None = None) -> None:
         """Read the declared keys, unless those that are known are so many."""
         if width != len(self.positions):
             keys, _ = read_keys(self._database, self._id)
@@ -556,10 +556,10 @@ def _parts(rows: Sequence[Any]) -> Iterator[Sequence[Any]]:
 
 def _count(value: int) -> int:
     try:
-        number = -1 if isinstance(value, bool | np.bool) else operator.index(value)
+        number = operator.index(value)
     except TypeError:
-        number = -1
-    if not 0 <= number <= LARGEST_COUNT:
+        raise _wrong_count() from None
+    if isinstance(value, bool | np.bool) or not 0 <= number <= LARGEST_COUNT:
         raise _wrong_count()
     return number
 

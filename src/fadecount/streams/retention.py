@@ -34,7 +34,7 @@ NEEDS_UPKEEP = (
     " ORDER BY name"
 )
 
-NEVER = -(1 << 62)
+NO_UPKEEP_YET = -(1 << 62)
 """The ``upkeep_tick`` of a stream that had no upkeep yet."""
 
 
@@ -50,7 +50,7 @@ def keep_up(context: Context, status: Status) -> bool:
             if cut > before[level]:
                 shown = status.description.ticks.local(cut)
                 name = status.description.name
-                context.record(Act.RELEASES_REMOVED, name, level=level, before=shown)
+                context.record(Act.FIGURES_REMOVED, name, level=level, before=shown)
             for stored in _stored_with(status, level):
                 place = (status.id, *stored)
                 removed += database.change(_REMOVE, (*place, *place, cut, cut, ROWS_AT_ONCE))

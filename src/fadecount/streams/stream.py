@@ -1,4 +1,4 @@
-"""A stream open for writing: it takes events, closes ticks, commits releases and only then
+"""A stream open for writing: it takes events, closes ticks, commits figures and only then
 publishes them."""
 
 from __future__ import annotations
@@ -23,11 +23,11 @@ from fadecount.streams.embargo import (
     Dated,
     add_counts,
     count_ticks,
-    drawn,
-    hold_back,
+    draw_stages,
+    embargo,
     next_public_tick,
+    release_due,
     take_hidden,
-    take_public,
 )
 from fadecount.streams.fence import publish, recover
 from fadecount.streams.figures import CELLS, Closed, FigureRows, write_figures
@@ -36,8 +36,9 @@ from fadecount.streams.state import StoredState, write_state
 from fadecount.streams.status import Status, lock_streams, write_keys, write_statuses
 from fadecount.streams.ticks import ClockState, read_clock
 
-LARGEST_GAP = 50_000_000
-"""The most empty ticks that are closed in one call; a wider gap is treated as a wrong clock."""
+MOST_TICKS = 50_000_000
+"""The most ticks of a history, and the most empty ticks that are closed in one call; more are taken
+for wrong times, or for a wrong clock."""
 
 REMEMBERED_SECONDS = 86400
 """How long a batch id is remembered: at least this long in ticks of the stream, and never less than
@@ -50,9 +51,9 @@ ROWS_AT_ONCE = 1000
 class Stream(Intake):
     """One stream, open for writing by this process alone: an intake that also closes ticks.
 
-    Guarantees: a tick is closed once, its inputs are final, and its release is published only after
-    inputs, new state and release were committed together and the fence moved. After an error the
-    state in memory is dropped and read again from the store. Calls from several threads are
+    Guarantees: a tick is closed once, its inputs are final, and its figures are published only
+    after inputs, new state and figures were committed together and the fence moved. After an error
+    the state in memory is dropped and read again from the store. Calls from several threads are
     serialized.
     """
 
@@ -84,9 +85,9 @@ class Stream(Intake):
         return self.status.last_tick + 1
 
     def declare(self, names: Iterable[str]) -> None:
-        """Declare more keys, all or none of them. They begin at zero, with noise of the same law as
-        the others; in a stream of blocks with the next block of each level. What was hidden of them
-        in the open day is destroyed: no event counts both ways."""
+        """Declare more keys, all or none of them. They begin at zero, with noise of the same
+        distribution as the others; in a stream of blocks with the next block of each level. What
+        was hidden of them in the open day is destroyed: no event counts both ways."""
         context, database = self._context, self._database
         with self._changing() as state:
             before, described, known = self._status, self.description, len(state.keys)
@@ -111,13 +112,13 @@ class Stream(Intake):
             self.positions = {key: at for at, key in enumerate(state.keys)}
 
     def close_through(self, tick: int) -> list[Closed]:
-        """Close the open tick and every later one up to ``tick``, and return their releases."""
+        """Close the open tick and every later one up to ``tick``, and return their figures."""
         empty = np.empty((0, self.status.width), dtype=np.int64)
         return list(self.release(tick + 1, empty))
 
     def close_due(self, now: float) -> list[Closed]:
         """Close the ticks that are over at ``now`` (Unix seconds), also those missed in a downtime,
-        and return their releases. A clock that is far off closes nothing and raises a
+        and return their figures. A clock that is far off closes nothing and raises a
         ``ClockError``: see :func:`~fadecount.streams.ticks.read_clock`."""
         reading = read_clock(self.description.ticks, self.open_tick, now)
         if reading.state is not ClockState.FINE:
@@ -136,7 +137,7 @@ class Stream(Intake):
             return 0
         self._context.record(Act.STREAM_CAUGHT_UP, self.description.name, ticks=last - begin + 1)
         while self.open_tick <= last:
-            self.close_through(min(last, self.open_tick + LARGEST_GAP - 1))
+            self.close_through(min(last, self.open_tick + MOST_TICKS - 1))
         return last - begin + 1
 
     def release(
@@ -170,9 +171,9 @@ class Stream(Intake):
                 f"stream {self.description.name!r} is released up to {shown(begin)}, got events"
                 f" from {shown(first_tick)}; give newer events only"
             )
-        if (gap := first_tick - begin) > LARGEST_GAP:
+        if (gap := first_tick - begin) > MOST_TICKS:
             raise ClockError(
-                f"gap must be at most {LARGEST_GAP} empty ticks, got {gap}; check the clock and the"
+                f"gap must be at most {MOST_TICKS} empty ticks, got {gap}; check the clock and the"
                 " times"
             )
         block_of, size = self.description.block_of, max(1, CELLS // max(1, width))
@@ -290,7 +291,7 @@ def close_together(streams: Sequence[tuple[Stream, int]]) -> list[Closed | Fence
     """Close the open tick of several streams of one store and every later one up to a given tick
     each, in one transaction.
 
-    Returns the releases of each stream, which are published; or the error for a stream whose fence
+    Returns the figures of each stream, which are published; or the error for a stream whose fence
     another copy has moved, which must not be used any more. If it raises, nothing was closed. All
     values are in memory at once, so let it be few.
     """
@@ -349,9 +350,9 @@ class _Closing:
         ticks = after.description.ticks
         made += count_ticks(state.machine, counts, self.first, ticks, after.calendar)
         due = state.next_public is not None and state.next_public <= end
-        taken = take_public(rows, end) if due else []
+        taken = release_due(rows, end) if due else []
         later = [each for each in made if each[0] > end]
-        hold_back(rows, later)
+        embargo(rows, later)
         if due or later:
             state.next_public = next_public_tick(context.database, after.id)
         return (*taken, *(rows for tick, rows in made if tick <= end))
@@ -371,7 +372,7 @@ class _Closing:
         add_counts(taken.setdefault(first, {}), self.hidden.items())
         figures = []
         for day in range(first, end):
-            figures += drawn(description, first_tick, day, taken.get(day, {}), context.noise)
+            figures += draw_stages(description, first_tick, day, taken.get(day, {}), context.noise)
         context.checkpoint("keys drawn")
         return figures
 
