@@ -26,7 +26,8 @@ from fadecount.counters.inputs import add_up
 from fadecount.errors import ClockError, FadecountError, InputError, ParameterError
 from fadecount.mechanisms.unit import ADDRESS_BYTES, Key, Noted, person_digest
 from fadecount.streams.database import Context, placeholders
-from fadecount.streams.discovery import LONGEST_KEY, Counts, address_share, can_be_key
+from fadecount.streams.description import LONGEST_KEY, can_be_key
+from fadecount.streams.discovery import Counts, address_share
 from fadecount.streams.embargo import full, hide, is_full, take_hidden
 from fadecount.streams.seal import SecretRows
 from fadecount.streams.status import Status, read_keys

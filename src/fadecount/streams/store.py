@@ -122,8 +122,8 @@ class Store:
         # another process may be creating the same one, or another one of the same group
         locks = [f"create {name}"] + ([] if group is None else [f"create in group {group.name}"])
         with self._database.locked(locks, _CREATION_SECONDS), self._database.transaction():
-            self._create(self.in_group(description), names, start_tick)
-        return self.open(name)
+            uid = self._create(self.in_group(description), names, start_tick)
+        return self._open(name, uid)
 
     def in_group(self, description: Description) -> Description:
         """The description with the promise of its group: its own if it would be the first stream
@@ -150,7 +150,7 @@ class Store:
             replace(before, members=(*before.members, new)).require_promise()
         return replace(description, group=before.group)
 
-    def _create(self, description: Description, names: Sequence[str], start_tick: int) -> None:
+    def _create(self, description: Description, names: Sequence[str], start_tick: int) -> str:
         context, database, name = self._context, self._database, description.name
         if isinstance(description.mechanism, Totals):  # no noise of open blocks in a store
             remedy = "fc.plan gives block counters, which a store publishes"
@@ -197,11 +197,14 @@ class Store:
         context.fence.move(uid, None, mark_of(status, database.places))
         # again: of two new stores at one place, one sees the other's mark
         claim(context, self._uid, name)
+        return uid
 
     def open(self, name: str) -> Stream:
         """A stream for writing. Refused while another process writes to it, and if its store is
         older than what was published, or has lost its fence."""
-        uid = read_status(self._database, name).uid
+        return self._open(name, read_status(self._database, name).uid)
+
+    def _open(self, name: str, uid: str) -> Stream:
         self._database.lock(uid, self._wait)
         try:
             return Stream(self._context, name)
