@@ -11,7 +11,7 @@ import pytest
 from numpy.typing import NDArray
 
 import fadecount as fc
-from fadecount.mechanisms.noise_law import variance_of
+from fadecount.mechanisms.noise_distribution import variance_of
 from tests.mechanisms.test_every_mechanism import refuse
 
 PAIRS = [

@@ -10,7 +10,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from fadecount.mechanisms.unit import Noted, person_digest
+from fadecount.mechanisms.unit import CapKey, person_digest
 from fadecount.sources import Earlier, Reason, SourceOptions, SourceReport, files, read, tally
 from tests.sources.test_files import rows_of, written
 
@@ -43,7 +43,7 @@ def file_of(folder: Path, seed: int, rows: int = 1500) -> Path:
     return written(folder, "\n".join(["time,key,n,who", *lines]))
 
 
-BEFORE: dict[Noted, int] = {}
+BEFORE: dict[CapKey, int] = {}
 """What an earlier run counted on the first day: of every third person something."""
 for number in range(0, 40, 3):
     BEFORE[person_digest(f"person number {number}", KEY)] = number % 3

@@ -17,7 +17,7 @@ from fadecount.mechanisms.intervals import Intervals, IntervalSchedule
 from fadecount.mechanisms.level_budgets import Gradual, Linear
 from fadecount.mechanisms.levels import Level, Stage
 from fadecount.mechanisms.loss import Loss
-from fadecount.mechanisms.noise_law import scale_of
+from fadecount.mechanisms.noise_distribution import scale_of
 from fadecount.mechanisms.plan_file import (
     planned_unit,
     read_discovery,

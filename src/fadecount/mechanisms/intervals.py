@@ -25,7 +25,7 @@ from fadecount.checks import require_budget, require_integer, set_fields
 from fadecount.errors import ParameterError, bad_parameter
 from fadecount.mechanisms.base import require_sequence
 from fadecount.mechanisms.loss import units_of
-from fadecount.mechanisms.noise_law import variance_of
+from fadecount.mechanisms.noise_distribution import variance_of
 from fadecount.mechanisms.running_total import RunningTotal
 from fadecount.mechanisms.schedule import Schedule
 

@@ -27,7 +27,7 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from fadecount.checks import LONGEST
-from fadecount.mechanisms.noise_law import Weighted, quantiles_of_rows, variance_of
+from fadecount.mechanisms.noise_distribution import Weighted, quantiles_of_rows, variance_of
 
 Steps = NDArray[np.int64]
 

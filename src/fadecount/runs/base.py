@@ -19,7 +19,7 @@ from fadecount.streams.memory import MemoryStream
 from fadecount.streams.published import Published
 
 if TYPE_CHECKING:
-    from fadecount.mechanisms.unit import Noted
+    from fadecount.mechanisms.unit import CapKey
     from fadecount.streams import Reader, Stream
 
 
@@ -69,7 +69,7 @@ class StoredStream:
         self,
         first_tick: int,
         inputs: NDArray[np.int64],
-        persons: Mapping[Noted, int] | None = None,
+        persons: Mapping[CapKey, int] | None = None,
         hidden: Counts | None = None,
     ) -> Iterator[Closed]:
         """Close a tick for each row of ``inputs``, from the open one on. ``persons`` says what of

@@ -16,7 +16,7 @@ from fadecount.streams.figures import CELLS, Closed, FiguresInMemory
 from fadecount.streams.memory import MemoryStream, published_by
 
 if TYPE_CHECKING:
-    from fadecount.mechanisms.unit import Noted
+    from fadecount.mechanisms.unit import CapKey
     from fadecount.sources.files import Source
 
 LARGEST_DAY = 1 << 24
@@ -106,7 +106,7 @@ class HistoryRun(Run):
             yield range(at, min(following, wanted.stop))
             at = following
 
-    def _persons_of(self, part: range) -> Mapping[Noted, int] | None:
+    def _persons_of(self, part: range) -> Mapping[CapKey, int] | None:
         """What of persons the part of a day holds, if the day stays open; None where the unit is no
         day, or nothing is kept. With it, the part is one transaction."""
         block_of = self.stream.description.block_of

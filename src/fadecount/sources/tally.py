@@ -21,7 +21,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple, TypeAlias
 import numpy as np
 import numpy.typing as npt
 
-from fadecount.mechanisms.unit import Key, Noted, person_digest
+from fadecount.mechanisms.unit import CapKey, Key, person_digest
 from fadecount.noise import unpredictable
 from fadecount.sources.report import SourceReport
 from fadecount.sources.rows import Event, Reason, Rules
@@ -112,7 +112,7 @@ class History:
     report: SourceReport = field(repr=False)
     hidden: Callable[[int], Counts] = field(repr=False)
     """How many persons brought each hidden key in the day of a tick."""
-    persons: Callable[[int], dict[Noted, int]] = field(repr=False)
+    persons: Callable[[int], dict[CapKey, int]] = field(repr=False)
     """What of each person was counted here in the day of a tick, as :meth:`Unit.takes` notes it."""
 
 
@@ -319,7 +319,7 @@ class Caps:
         self._times, self._before = times[keep], before[keep]
         return counts[old:]
 
-    def in_block(self, block: int) -> dict[Noted, int]:
+    def in_block(self, block: int) -> dict[CapKey, int]:
         """What was counted there, as :meth:`Unit.takes` notes it."""
         if self._rows is None:
             return {}
@@ -329,7 +329,7 @@ class Caps:
         times = (self._times - self._before)[at].tolist()
         if not self._several:
             return dict(zip(persons, times, strict=True))
-        noted: dict[Noted, int] = {}
+        noted: dict[CapKey, int] = {}
         keys, new = self._names_of_keys(rows), (self._before[at] == 0).tolist()
         for person, key, count, is_new in zip(persons, keys, times, new, strict=True):
             if is_new:

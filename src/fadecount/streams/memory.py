@@ -12,13 +12,13 @@ from fadecount.noise import unpredictable
 from fadecount.streams.calendar import BlockCalendar, calendar_of
 from fadecount.streams.description import Description
 from fadecount.streams.discovery import Counts
-from fadecount.streams.embargo import count_ticks, drawn, new_machine
+from fadecount.streams.embargo import count_ticks, draw_stages, new_machine
 from fadecount.streams.figures import Closed, FiguresInMemory
 from fadecount.streams.loss import GroupLoss, StreamLoss
 from fadecount.streams.published import Published
 
 if TYPE_CHECKING:
-    from fadecount.mechanisms.unit import Noted
+    from fadecount.mechanisms.unit import CapKey
 
 
 class MemoryStream:
@@ -60,7 +60,7 @@ class MemoryStream:
         self,
         first_tick: int,
         inputs: NDArray[np.int64],
-        _persons: Mapping[Noted, int] | None = None,
+        _persons: Mapping[CapKey, int] | None = None,
         hidden: Counts | None = None,
     ) -> Iterator[Closed]:
         """Close a tick for each row of ``inputs``, from the open one on. ``hidden`` keys are those
@@ -73,7 +73,7 @@ class MemoryStream:
         day = description.block_of(first_tick)
         if description.hidden is not None and description.block_of(end) != day:
             persons = description.hidden.sampled(hidden or {}, unpredictable(32))
-            made += drawn(description, begin, day, persons)
+            made += draw_stages(description, begin, day, persons)
         self.first_tick, self.steps, self.open_tick = begin, steps, end
         for _, rows in made:
             self._figures.add(rows)
