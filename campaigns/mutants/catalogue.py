@@ -39,7 +39,7 @@ class Mutant:
         file.write_text(text.replace(self.old, self.new), encoding="utf-8")
 
 
-LEVELS, SCHEDULE = "mechanisms/level_budgets.py", "mechanisms/schedule.py"
+LEVELS, SCHEDULE = "mechanisms/level_budgets.py", "mechanisms/running_total.py"
 FADING = ("tests/service/test_fading_curve.py",)
 PATH, COUNTER, INPUTS = "counters/paths.py", "counters/counter.py", "counters/inputs.py"
 LAPLACE, SOURCE, TABLE, WORDS = (

@@ -21,7 +21,7 @@ from fadecount.mechanisms.noise_distribution import (
     quantiles,
     scale_of,
 )
-from fadecount.mechanisms.schedule import Schedule
+from fadecount.mechanisms.running_total import Schedule
 
 BETA = 0.05
 

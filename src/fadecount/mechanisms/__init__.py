@@ -25,8 +25,7 @@ from fadecount.mechanisms.plan_file import (
     read_planned_unit,
     require_planned_tick,
 )
-from fadecount.mechanisms.running_total import RunningTotal
-from fadecount.mechanisms.schedule import CARRY, Schedule
+from fadecount.mechanisms.running_total import CARRY, RunningTotal, Schedule
 from fadecount.mechanisms.totals import Totals
 from fadecount.mechanisms.unit import ONE_EVENT, Unit
 from fadecount.mechanisms.views import View, Views, views_of
