@@ -39,7 +39,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 import fadecount as fc
-from fadecount.mechanisms.noise_law import variance_of
+from fadecount.mechanisms.noise_distribution import variance_of
 from fadecount.planning.blocks import block_request_for, blocks_for
 from fadecount.planning.request import read_request
 

@@ -39,7 +39,7 @@ class Mutant:
         file.write_text(text.replace(self.old, self.new), encoding="utf-8")
 
 
-LEVELS, SCHEDULE = "mechanisms/level_budgets.py", "mechanisms/schedule.py"
+LEVELS, SCHEDULE = "mechanisms/level_budgets.py", "mechanisms/running_total.py"
 FADING = ("tests/service/test_fading_curve.py",)
 PATH, COUNTER, INPUTS = "counters/paths.py", "counters/counter.py", "counters/inputs.py"
 LAPLACE, SOURCE, TABLE, WORDS = (
@@ -93,7 +93,7 @@ MUTANTS = (
     ),
     Mutant(
         "scale halved",
-        "mechanisms/noise_law.py",
+        "mechanisms/noise_distribution.py",
         "else 1.0 / budget *",
         "else 0.5 / budget *",
         DEFINITION,
@@ -129,15 +129,15 @@ MUTANTS = (
     Mutant(
         "a level dropped",
         PATH,
-        "if law is not None and len(new):",
-        "if law is not None and len(new) and level != 2:",
+        "if distribution is not None and len(new):",
+        "if distribution is not None and len(new) and level != 2:",
         DEFINITION,
     ),
     Mutant(
         "a level dropped in blocks",
         PATH,
-        "if law is not None and len(new)",
-        "if law is not None and len(new) > 1",
+        "if distribution is not None and len(new)",
+        "if distribution is not None and len(new) > 1",
         DEFINITION,
     ),
     Mutant(
@@ -174,7 +174,7 @@ MUTANTS = (
     ),
     Mutant("small words not settled", LAPLACE, " | (bits < self._smallest)", "", EXACTNESS),
     Mutant(
-        "centre of the law missing",
+        "centre of the distribution missing",
         LAPLACE,
         "63 * Decimal(2).ln() + self._centre()",
         "63 * Decimal(2).ln() + 0",
@@ -275,8 +275,8 @@ MUTANTS = (
     Mutant(
         "Refresh's past noise reused",
         PATH,
-        "self._carry_law, CARRY, rounds, range(1), width",
-        "self._carry_law, CARRY, range(1, 1 + len(rounds)), range(1), width",
+        "self._carry_distribution, CARRY, rounds, range(1), width",
+        "self._carry_distribution, CARRY, range(1, 1 + len(rounds)), range(1), width",
         DEFINITION,
     ),
     Mutant(
@@ -1248,8 +1248,8 @@ MUTANTS = (
     Mutant(
         "noise given to two blocks",
         SOURCE,
-        "draws, self._blocks[law] = block[:count], block[count:]",
-        "draws, self._blocks[law] = block[:count], block",
+        "draws, self._blocks[distribution] = block[:count], block[count:]",
+        "draws, self._blocks[distribution] = block[:count], block",
         PREFIX,
     ),
     Mutant(
@@ -1376,15 +1376,15 @@ MUTANTS = (
     Mutant(
         "discovery: shown at an earlier stage forgotten",
         DISCOVERY,
-        "passed += law.move * tail * p * rising[-1]",
-        "passed += 0 * law.move * tail * p * rising[-1]",
+        "passed += distribution.move * tail * p * rising[-1]",
+        "passed += 0 * distribution.move * tail * p * rising[-1]",
         DISCOVERED,
     ),
     Mutant(
         "discovery: shares of the difference swapped",
         DISCOVERY,
-        "law._replace(stay=w, move=1 - w)",
-        "law._replace(stay=1 - w, move=w)",
+        "distribution._replace(stay=w, move=1 - w)",
+        "distribution._replace(stay=1 - w, move=w)",
         DISCOVERED,
     ),
     Mutant(
@@ -1404,8 +1404,8 @@ MUTANTS = (
     Mutant(
         "discovery: far values lost",
         DISCOVERY,
-        "hidden[0] += law.move * tail",
-        "hidden[0] += 0 * law.move * tail",
+        "hidden[0] += distribution.move * tail",
+        "hidden[0] += 0 * distribution.move * tail",
         DISCOVERED,
     ),
     Mutant(

@@ -17,7 +17,7 @@ import fadecount as fc
 from fadecount.counters import bridges as module
 from fadecount.counters.state import SavedState
 from fadecount.errors import ParameterError, SavedStateError
-from fadecount.mechanisms.noise_law import variance_of
+from fadecount.mechanisms.noise_distribution import variance_of
 from fadecount.streams import Description, Ticks
 from tests.counters.block_reference import NamedNoise
 from tests.counters.test_block_counters import GivenNoise

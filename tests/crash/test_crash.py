@@ -22,7 +22,7 @@ from fadecount.counters.counter import counter_of
 from fadecount.counters.figures import OpenBlock
 from fadecount.counters.state import Parts
 from fadecount.streams import inputs, state, stream
-from fadecount.streams.embargo import hold_back
+from fadecount.streams.embargo import embargo
 from fadecount.streams.status import Status, read_status
 from tests.streams.conftest import postgres_url
 
@@ -134,9 +134,9 @@ def test_it_notices_a_figure_that_is_shown_before_its_time(
 ) -> None:
     def early(place: Any, waiting: Sequence[tuple[int, Any]]) -> None:
         sooner = [(tick - (15 if rows.stage else 2), rows) for tick, rows in waiting]
-        hold_back(place, sooner)
+        embargo(place, sooner)
 
-    monkeypatch.setattr(stream, "hold_back", early)
+    monkeypatch.setattr(stream, "embargo", early)
     with pytest.raises(AssertionError, match="shown before their time"):
         campaign(folder, 100, 1, None)
 
@@ -146,8 +146,8 @@ def test_it_notices_figures_that_are_lost_under_embargo(
 ) -> None:
     monkeypatch.setattr(
         stream,
-        "hold_back",
-        lambda place, waiting: hold_back(place, waiting[1:]),
+        "embargo",
+        lambda place, waiting: embargo(place, waiting[1:]),
     )
     with pytest.raises(AssertionError, match="are missing"):
         campaign(folder, 100, 1, None)

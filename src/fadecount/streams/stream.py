@@ -13,7 +13,7 @@ from numpy.typing import NDArray
 
 from fadecount.counters.inputs import add_up
 from fadecount.errors import AlreadyReleasedError, ClockError, FenceError, InputError, StoreError
-from fadecount.mechanisms.unit import Noted
+from fadecount.mechanisms.unit import CapKey
 from fadecount.noise import unpredictable
 from fadecount.streams.audit_log import Act
 from fadecount.streams.database import Context, Database
@@ -23,11 +23,11 @@ from fadecount.streams.embargo import (
     Dated,
     add_counts,
     count_ticks,
-    drawn,
-    hold_back,
+    draw_stages,
+    embargo,
     next_public_tick,
+    release_due,
     take_hidden,
-    take_public,
 )
 from fadecount.streams.fence import publish, recover
 from fadecount.streams.figures import CELLS, Closed, FigureRows, write_figures
@@ -84,9 +84,9 @@ class Stream(Intake):
         return self.status.last_tick + 1
 
     def declare(self, names: Iterable[str]) -> None:
-        """Declare more keys, all or none of them. They begin at zero, with noise of the same law as
-        the others; in a stream of blocks with the next block of each level. What was hidden of them
-        in the open day is destroyed: no event counts both ways."""
+        """Declare more keys, all or none of them. They begin at zero, with noise of the same
+        distribution as the others; in a stream of blocks with the next block of each level. What
+        was hidden of them in the open day is destroyed: no event counts both ways."""
         context, database = self._context, self._database
         with self._changing() as state:
             before, described, known = self._status, self.description, len(state.keys)
@@ -145,7 +145,7 @@ class Stream(Intake):
         inputs: NDArray[np.int64],
         *,
         noted: int | None = None,
-        persons: Mapping[Noted, int] | None = None,
+        persons: Mapping[CapKey, int] | None = None,
         hidden: Counts | None = None,
     ) -> Iterator[Closed]:
         """Close all ticks before ``first_tick``, which are empty, and one more for each row of
@@ -312,7 +312,7 @@ class _Closing:
     stream: Stream
     first: int
     rows: NDArray[np.int64]
-    persons: Mapping[Noted, int] = field(default_factory=dict)
+    persons: Mapping[CapKey, int] = field(default_factory=dict)
     hidden: Counts = field(default_factory=dict)
     noted: int | None = None
 
@@ -349,9 +349,9 @@ class _Closing:
         ticks = after.description.ticks
         made += count_ticks(state.machine, counts, self.first, ticks, after.calendar)
         due = state.next_public is not None and state.next_public <= end
-        taken = take_public(rows, end) if due else []
+        taken = release_due(rows, end) if due else []
         later = [each for each in made if each[0] > end]
-        hold_back(rows, later)
+        embargo(rows, later)
         if due or later:
             state.next_public = next_public_tick(context.database, after.id)
         return (*taken, *(rows for tick, rows in made if tick <= end))
@@ -371,7 +371,7 @@ class _Closing:
         add_counts(taken.setdefault(first, {}), self.hidden.items())
         figures = []
         for day in range(first, end):
-            figures += drawn(description, first_tick, day, taken.get(day, {}), context.noise)
+            figures += draw_stages(description, first_tick, day, taken.get(day, {}), context.noise)
         context.checkpoint("keys drawn")
         return figures
 
