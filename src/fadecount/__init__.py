@@ -43,7 +43,7 @@ if TYPE_CHECKING:
         crossing_age,
         minimum_error,
     )
-    from fadecount.planning import Plan, design, plan
+    from fadecount.planning.plan import Plan, design, plan
     from fadecount.runs import count
     from fadecount.service.client import Client
 
@@ -75,10 +75,10 @@ __all__ = [
 _HOMES = {
     "Client": "service.client",
     "Counter": "counters",
-    "Plan": "planning",
+    "Plan": "planning.plan",
     "count": "runs",
-    "design": "planning",
-    "plan": "planning",
+    "design": "planning.plan",
+    "plan": "planning.plan",
 }
 """Where a name is defined, if not in ``fadecount.mechanisms``."""
 _ROOMS = ("audit", "paper", "planning", "plots", "runs", "service", "sources", "spark", "streams")

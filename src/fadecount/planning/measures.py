@@ -23,6 +23,7 @@ from fadecount.checks import LARGEST_BUDGET, LONGEST
 from fadecount.errors import bad_parameter
 from fadecount.mechanisms.blocks import MILLION, Blocks, Level
 from fadecount.planning.budgets import Vector, best_budgets, variance
+from fadecount.planning.publication import spent
 
 MOST_REGIONS = 5
 """How many regions between limits a plan uses; further limits hold all the same."""
@@ -50,13 +51,6 @@ class Caps:
             spent(blocks, shifts, LONGEST if age is None else age - 1) <= most
             for age, most in zip(self.ages, self.millionths, strict=True)
         )
-
-
-def spent(blocks: Blocks, shifts: Sequence[int], age: int) -> int:
-    """The loss in millionths for a change of one count by 1, of a unit that is ``age`` ticks
-    old."""
-    pairs = zip(blocks.levels, shifts, strict=True)
-    return sum(level.spent(age - shift) for level, shift in pairs)
 
 
 def plan_lengths(

@@ -32,7 +32,7 @@ from zoneinfo import ZoneInfo
 from fadecount.checks import require_integer, require_real, set_fields
 from fadecount.durations import UNITS, BlockLength, format_duration, parse_duration
 from fadecount.errors import ParameterError, bad_parameter
-from fadecount.mechanisms import Unit
+from fadecount.mechanisms import Blocks, Discovery, Mechanism, Unit
 
 EVER = "ever"
 """The age of the limit that holds for ever."""
@@ -191,6 +191,37 @@ class MeasurePart(NamedTuple):
     def keys(self) -> tuple[str, ...]:
         """Its columns, as they are declared."""
         return self.measure.declared if self.part == "keys" else (ONLY_KEY,)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Series:
+    """A part of a measure with the mechanism that publishes it. One unit changes its counts by at
+    most ``weight``, all its keys together.
+
+    ``shifts`` say of each level of blocks how many ticks after the start of the unit's slot a block
+    can end at the earliest. They are fixed: what ends earlier waits
+    (:meth:`fadecount.streams.calendar.BlockCalendar.due`). ``selection`` says how hidden keys
+    appear, if they do.
+    """
+
+    measure: str
+    part: Part
+    mechanism: Mechanism
+    weight: int
+    shifts: tuple[int, ...] = ()
+    selection: Discovery | None = None
+
+    def millionths(self, age: int) -> int:
+        """What a unit loses through declared keys until it is ``age`` ticks old."""
+        assert isinstance(self.mechanism, Blocks)
+        return self.weight * spent(self.mechanism, self.shifts, age)
+
+
+def spent(blocks: Blocks, shifts: Sequence[int], age: int) -> int:
+    """The loss in millionths for a change of one count by 1, of a unit that is ``age`` ticks
+    old."""
+    pairs = zip(blocks.levels, shifts, strict=True)
+    return sum(level.spent(age - shift) for level, shift in pairs)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
