@@ -31,7 +31,6 @@ TABLES: Mapping[str, str] = {
         group_name TEXT,
         first_tick BIGINT NOT NULL, last_tick BIGINT NOT NULL, published_tick BIGINT NOT NULL,
         width BIGINT NOT NULL, commit_id TEXT NOT NULL, previous_commit_id TEXT,
-        digest {bytes} NOT NULL,
         midnights TEXT, retain_seconds BIGINT, kept TEXT NOT NULL, upkeep_tick BIGINT NOT NULL""",
     "deleted": """
         name TEXT PRIMARY KEY, uid TEXT NOT NULL, description TEXT NOT NULL, group_name TEXT,

@@ -4,6 +4,11 @@ checked as a whole.
 A stream of blocks is a :class:`~fadecount.counters.figures.FigureMaker`: the counts of its open
 blocks are rows of ``state``. Any other stream is a :class:`~fadecount.counters.Counter`, whose
 parts are rows of ``state``.
+
+One more row holds a digest of all parts, of the keys and of what the stream is, at its last commit.
+It finds what neither SQLite's ``integrity_check`` nor the digest of a single body does: a part that
+is missing or older than the others (a write that the disk has lost), whose noise would be used
+again; and a bit that flipped in the description, such as in a budget, or in a key.
 """
 
 from __future__ import annotations
@@ -11,7 +16,7 @@ from __future__ import annotations
 import hashlib
 import json
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from typing import Any
 
 import numpy as np
@@ -24,12 +29,12 @@ from fadecount.errors import StoreError
 from fadecount.mechanisms import Blocks
 from fadecount.streams.database import Context, Database
 from fadecount.streams.embargo import Machine, next_public_tick
-from fadecount.streams.seal import SecretRows, insert_sealed
-from fadecount.streams.status import Status, read_keys, read_status
+from fadecount.streams.seal import TAG, SecretRows, insert_sealed
+from fadecount.streams.status import Status, read_keys
 
-TOTAL, TAIL, DELAYED, OPEN = 0, 1, 2, 3
+TOTAL, TAIL, DELAYED, OPEN, WHOLE = 0, 1, 2, 3, 4
 """Kinds in ``state``: the sum, the noise of a level, the input of a step that is still delayed; the
-open block of a level."""
+open block of a level; the digest of all of them."""
 Name = tuple[int, int]
 """Kind and number."""
 
@@ -44,16 +49,16 @@ class Changes:
 
 class StoredState:
     """What one stream counts with, and its parts as they are stored: what was written last (to see
-    what changes) and digests (to see damage)."""
+    what changes) and their tags (to see damage)."""
 
     machine: Machine
 
     def __init__(self, context: Context, status: Status) -> None:
         self._context, self._stream = context, status.id
-        self._name, self._mechanism = status.description.name, status.description.mechanism
         self._rows = SecretRows(context, status.uid, status.id)
         self._bodies: dict[Name, bytes] = {}
-        self._digests: dict[Name, bytes] = {}
+        self._tags: dict[Name, bytes] = {}
+        """The end of each stored part, which no other body has."""
         self._written: dict[int, list[int]] = {}
         """Of each level: start and end of the block that is stored."""
         self.keys: tuple[str, ...] = ()
@@ -67,11 +72,11 @@ class StoredState:
         commit."""
         sealed = self.read()
         self.next_public = next_public_tick(self._context.database, self._stream)
-        if self.digest(status) != status.digest:
-            raise StoreError("state is damaged or incomplete; take an intact copy of the store")
         self._bodies = {
             name: self._rows.opened("state", *name, body) for name, body in sealed.items()
         }
+        if self._bodies.pop((WHOLE, 0), None) != self._digest(status):
+            raise StoreError("state is damaged or incomplete; take an intact copy of the store")
         mechanism = status.description.mechanism
         try:
             if isinstance(mechanism, Blocks):
@@ -93,7 +98,7 @@ class StoredState:
             )
         }
         self.keys, _ = read_keys(self._context.database, self._stream)
-        self._digests = {name: _digest(body) for name, body in sealed.items()}
+        self._tags = {name: body[-TAG:] for name, body in sealed.items() if name[0] != WHOLE}
         return sealed
 
     def widen(self, names: Sequence[str]) -> None:
@@ -127,9 +132,8 @@ class StoredState:
             mechanism, calendar, status.width, source, time=status.steps, open_blocks=blocks
         )
 
-    def changes(self) -> Changes:
-        """What changed since the last time. It must be written (:func:`write_state`) with the new
-        :meth:`digest`.
+    def changes(self, status: Status) -> Changes:
+        """What changed since the last time, with the digest of all for this status of the stream.
 
         What counts may have changed is always written: a write only when it changes would reveal
         whether events occurred, even under a seal.
@@ -139,12 +143,17 @@ class StoredState:
             there.add(name)
             if row is not None:
                 changes.written.append(self._rows.sealed("state", *name, row))
-                self._digests[name] = _digest(changes.written[-1][-1])
-        for name in [name for name in self._digests if name not in there]:
+                self._tags[name] = changes.written[-1][-1][-TAG:]
+        for name in [name for name in self._tags if name not in there]:
             changes.gone.append((self._stream, *name))
-            del self._digests[name]
+            del self._tags[name]
             self._bodies.pop(name, None)
+        changes.written.append(self.whole(status))
         return changes
+
+    def whole(self, status: Status) -> tuple[Any, ...]:
+        """The row with the digest of all parts as they are stored now."""
+        return self._rows.sealed("state", WHOLE, 0, self._digest(status))
 
     def _parts_of(self, machine: Machine) -> Iterator[tuple[Name, bytes | None]]:
         """The name of every part, with its bytes if it must be written."""
@@ -168,36 +177,18 @@ class StoredState:
             yield (OPEN, level), None if same else _bytes(np.concatenate([head, block.count]))
             self._written[level] = head
 
-    def save(self) -> Status:
-        """Write what changed (:meth:`changes`), and return the signed status of the stream."""
-        write_state(self._context.database, [self.changes()])
-        return self.sign()
-
-    def sign(self) -> Status:
-        """Write the digest of the stream's status, of ``keys`` and of the parts, as they are now,
-        and return the status."""
-        status = self.signed(read_status(self._context.database, self._name))
-        self._context.database.change(
-            "UPDATE streams SET digest = ? WHERE id = ?", (status.digest, status.id)
-        )
-        return status
-
-    def signed(self, status: Status) -> Status:
-        """The status with the digest of what is stored now."""
-        return replace(status, digest=self.digest(status))
-
-    def digest(self, status: Status) -> bytes:
+    def _digest(self, status: Status) -> bytes:
         """One digest of what the stream is, its status, its keys and every part in ``state``."""
         description, keys = status.description, self.keys
         if self._fixed[0] is not description or self._fixed[1] is not keys:
             fixed = json.dumps((description.to_json(), keys)).encode()
             self._fixed = description, keys, hashlib.blake2b(fixed, digest_size=32).hexdigest()
-        ticks = (status.first_tick, status.last_tick, status.steps, status.width)
         midnights = status.midnights and status.midnights.to_json()
-        text = json.dumps((status.uid, self._fixed[2], *ticks, midnights))
+        ticks = (status.first_tick, status.last_tick, status.width, midnights)
+        text = json.dumps((status.uid, status.commit_id, self._fixed[2], *ticks))
         whole = hashlib.blake2b(text.encode(), digest_size=32)
-        for kind, number in sorted(self._digests):
-            whole.update(f"/{kind}/{number}/".encode() + self._digests[kind, number])
+        for kind, number in sorted(self._tags):
+            whole.update(f"/{kind}/{number}/".encode() + self._tags[kind, number])
         return whole.digest()
 
 
@@ -214,10 +205,3 @@ def _bytes(numbers: NDArray[np.int64]) -> bytes:
 
 def _numbers(body: bytes) -> NDArray[np.int64]:
     return np.frombuffer(body, dtype="<i8").astype(np.int64)
-
-
-def _digest(body: bytes) -> bytes:
-    """A digest of a sealed body. Its ends hold the checksum or tag of all of it, which is checked
-    when it is opened."""
-    ends = body[:64] + body[-64:]
-    return hashlib.blake2b(ends, digest_size=16).digest()

@@ -31,7 +31,6 @@ class Status:
     width: int
     commit_id: str
     previous_commit_id: str | None
-    digest: bytes
     midnights: Midnights | None = None
     retain_seconds: int | None = None
     kept: tuple[int, ...] = ()
@@ -97,7 +96,7 @@ def read_group(database: Database, description: Description) -> GroupLoss | None
 _NAMES_SHOWN = 20
 _COLUMNS = (
     "id, name, uid, description, first_tick, last_tick, published_tick, width, "
-    "commit_id, previous_commit_id, digest, midnights, retain_seconds, kept"
+    "commit_id, previous_commit_id, midnights, retain_seconds, kept"
 )
 
 
@@ -149,8 +148,7 @@ def _in_group(database: Database, status: Status, known: dict[str, GroupLoss | N
 
 
 def _status(number: int, name: str, uid: str, text: str, *rest: Any) -> Status:
-    first, last, published, width, commit_id, previous, digest, *more = rest
-    midnights, retain, kept = more
+    first, last, published, width, commit_id, previous, midnights, retain, kept = rest
     return Status(
         id=number,
         uid=uid,
@@ -161,7 +159,6 @@ def _status(number: int, name: str, uid: str, text: str, *rest: Any) -> Status:
         width=operator.index(width),
         commit_id=commit_id,
         previous_commit_id=previous,
-        digest=bytes(digest),
         midnights=None if midnights is None else Midnights.from_json(midnights),
         retain_seconds=_integer(retain),
         kept=tuple(map(operator.index, json.loads(kept))),
@@ -178,7 +175,7 @@ def lock_streams(database: Database, streams: Sequence[int]) -> None:
 
 def write_statuses(database: Database, changes: Iterable[tuple[Status, Status]]) -> int:
     """Write where streams stand in time, from before to after; returns how many of them were still
-    as before.
+    at the commit before.
 
     The lock of a stream excludes other processes; this check excludes a second object in this one.
     """
@@ -186,19 +183,18 @@ def write_statuses(database: Database, changes: Iterable[tuple[Status, Status]])
         (
             after.last_tick,
             after.published_tick,
+            after.width,
             after.commit_id,
             after.previous_commit_id,
             after.midnights and after.midnights.to_json(),
-            after.digest,
             before.id,
             before.commit_id,
-            before.digest,
         )
         for before, after in changes
     ]
     return database.change_many(
-        "UPDATE streams SET last_tick = ?, published_tick = ?, commit_id = ?, previous_commit_id"
-        " = ?, midnights = ?, digest = ? WHERE id = ? AND commit_id = ? AND digest = ?",
+        "UPDATE streams SET last_tick = ?, published_tick = ?, width = ?, commit_id = ?,"
+        " previous_commit_id = ?, midnights = ? WHERE id = ? AND commit_id = ?",
         rows,
     )
 

@@ -35,9 +35,9 @@ from fadecount.streams.inputs import OF_THE_STREAM, Intake
 from fadecount.streams.loss import Group, Member
 from fadecount.streams.reader import Reader
 from fadecount.streams.retention import NEEDS_UPKEEP, NEVER, keep_up
-from fadecount.streams.seal import SECRET, Seal, SecretRows
+from fadecount.streams.seal import SECRET, Seal, SecretRows, insert_sealed
 from fadecount.streams.sqlite import SQLiteDatabase
-from fadecount.streams.state import StoredState
+from fadecount.streams.state import StoredState, write_state
 from fadecount.streams.status import (
     lock_streams,
     read_group,
@@ -166,7 +166,6 @@ class Store:
             "published_tick": start_tick - 1,
             "width": len(names),
             "commit_id": unpredictable(16).hex(),
-            "digest": b"",
             "kept": "[]",
             "upkeep_tick": NEVER,
         }
@@ -184,7 +183,7 @@ class Store:
         rows.put("secrets", *((block, unpredictable(32)) for block in secrets))
         state = StoredState(context, status)
         state.machine, state.keys = new_machine(description.mechanism, len(names)), tuple(names)
-        state.save()
+        write_state(database, [state.changes(status)])
         group = {} if description.group is None else {"group": description.group.name}
         context.audit_log.record(Act.STREAM_CREATED, name, keys=len(names), **group)
         # before the commit: a stream without a mark has lost it
@@ -332,9 +331,9 @@ class Store:
                 )
                 for table in SECRET:
                     new.put(table, *old.take(table))
-                state = StoredState(context, status)
+                state = StoredState(replace(context, seal=seal), status)
                 state.read()
-                state.sign()
+                insert_sealed(database, "state", [state.whole(status)])
             database.change("UPDATE about SET value = ? WHERE name = 'seal'", (seal.fingerprint,))
             self.audit_log.record(
                 Act.SEAL_ROTATED, "store", sealed="yes" if seal.fingerprint else "no"

@@ -89,23 +89,25 @@ class Stream(Intake):
         in the open day is destroyed: no event counts both ways."""
         context, database = self._context, self._database
         with self._changing() as state:
-            status, described, known = self._status, self.description, len(state.keys)
+            before, described, known = self._status, self.description, len(state.keys)
             new = checked_keys(names, frozenset(state.keys))
             with database.transaction():
-                self._check_unchanged(status)
-                write_keys(database, status.id, known, new, status.steps)
-                if described.hidden is not None:
-                    self._join_hidden(described.block_of(status.last_tick + 1), new)
                 state.widen(new)
-                width = len(state.keys)
-                sql = "UPDATE streams SET width = ? WHERE id = ?"
-                database.change(sql, (width, status.id))
-                status = state.save()
+                after = self._after(before.last_tick + 1, 0, width=len(state.keys))
+                if write_statuses(database, [(before, after)]) != 1:
+                    raise _changed(before)
+                write_keys(database, before.id, known, new, before.steps)
+                if described.hidden is not None:
+                    self._join_hidden(described.block_of(before.last_tick + 1), new)
+                write_state(database, [state.changes(after)])
                 context.checkpoint("declare written")
                 context.audit_log.record(
-                    Act.KEYS_DECLARED, described.name, new_keys=len(new), keys=width
+                    Act.KEYS_DECLARED, described.name, new_keys=len(new), keys=after.width
                 )
-            self._status = status
+            (outcome,) = publish(context, [(after, before.commit_id)])
+            if isinstance(outcome, FenceError):
+                raise outcome
+            self._status = outcome
             self.positions = {key: at for at, key in enumerate(state.keys)}
 
     def close_through(self, tick: int) -> list[Closed]:
@@ -242,8 +244,8 @@ class Stream(Intake):
     def _remembered_ticks(self) -> int:
         return max(2, -(-REMEMBERED_SECONDS // self.description.ticks.tick_seconds))
 
-    def _after(self, first: int, count: int) -> Status:
-        """The status once the ticks from ``first`` on are closed, without its digest."""
+    def _after(self, first: int, count: int, *, width: int | None = None) -> Status:
+        """The status of the next commit: once so many ticks from ``first`` on are closed."""
         status = self._status
         if first != status.last_tick + 1:
             raise _moved_on(status)
@@ -252,14 +254,10 @@ class Stream(Intake):
             status,
             midnights=calendar.reaching(status.steps + count).midnights if calendar else None,
             last_tick=status.last_tick + count,
+            width=width or status.width,
             commit_id=unpredictable(16).hex(),
             previous_commit_id=status.commit_id,
         )
-
-    def _check_unchanged(self, status: Status) -> None:
-        rows = self._context.database.query("SELECT digest FROM streams WHERE id = ?", (status.id,))
-        if not rows or bytes(rows[0][0]) != status.digest:
-            raise _changed(status)
 
     @contextmanager
     def _changing(self) -> Iterator[StoredState]:
@@ -430,8 +428,8 @@ def _draw_and_store(
         public = each.figures(context, state, status, accepted[status.id])
         closed.append(Closed(first_tick=each.first, last_tick=status.last_tick, figures=public))
         checkpoint("noise drawn")
-    write_state(database, [state.changes() for state in states])
-    after = [state.signed(status) for state, status in zip(states, after, strict=True)]
+    changes = zip(states, after, strict=True)
+    write_state(database, [state.changes(status) for state, status in changes])
     checkpoint("state written")
     if write_statuses(database, zip(before, after, strict=True)) != len(closings):
         raise _changed(before[0])
