@@ -4,13 +4,15 @@ from __future__ import annotations
 
 import json
 from collections.abc import Container, Iterable
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from functools import lru_cache
 from typing import Any
 
+from fadecount.checks import set_fields
 from fadecount.durations import UNITS, format_duration, parse_duration
 from fadecount.errors import ParameterError, StoreError, bad_parameter
 from fadecount.mechanisms import ONE_EVENT, Blocks, Mechanism, Unit, require_planned_tick
+from fadecount.planning.publication import Publication, Series
 from fadecount.streams.calendar import block_lengths
 from fadecount.streams.discovery import LONGEST_KEY, HiddenKeys, can_be_key
 from fadecount.streams.loss import Group, StreamLoss, require_name
@@ -21,38 +23,80 @@ TOTAL = "total"
 """The ``per`` of running totals: slots that all begin with the stream."""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@dataclass(frozen=True, slots=True, kw_only=True, init=False)
 class Description:
-    """A mechanism, a calendar, the protected unit, the group of streams that count the same
-    people, if there is one, and whether keys appear by themselves (``hidden``). All are fixed when
-    a stream is created.
+    """What is counted (``series``), a calendar, the protected unit, the group of streams that count
+    the same people, if there is one, and whether keys appear by themselves (``hidden``). All are
+    fixed when a stream is created.
 
-    ``mechanism`` states its loss for a change of one count by 1. The losses of the stream are for
-    its unit, so they are larger; give ``unit.scaled(mechanism)`` where the mechanism's own promise
-    is meant for the unit.
+    A stream with a ``mechanism`` has one series. The mechanism states its loss for a change of one
+    count by 1. The losses of the stream are for its unit, so they are larger; give
+    ``unit.scaled(mechanism)`` where the mechanism's own promise is meant for the unit.
+
+    A ``publication`` has a series for each of its parts. Its description is about all of them; each
+    of its :attr:`parts` is about the one with its ``number``.
     """
 
     name: str
-    mechanism: Mechanism
     ticks: Ticks
-    unit: Unit = ONE_EVENT
-    group: Group | None = None
-    hidden: HiddenKeys | None = None
+    unit: Unit
+    series: tuple[Series, ...]
+    group: Group | None
+    hidden: HiddenKeys | None
+    publication: Publication | None
+    number: int | None
+    parts: tuple[Description, ...] = field(init=False, compare=False, repr=False)
+    """The same about one series each."""
 
-    def __post_init__(self) -> None:
+    def __init__(
+        self,
+        *,
+        name: str,
+        ticks: Ticks,
+        mechanism: Mechanism | None = None,
+        unit: Unit = ONE_EVENT,
+        series: tuple[Series, ...] = (),
+        group: Group | None = None,
+        hidden: HiddenKeys | None = None,
+        publication: Publication | None = None,
+        number: int | None = None,
+    ) -> None:
+        if mechanism is not None:
+            weight = unit.sensitivity if isinstance(unit, Unit) else 1
+            series = (Series(measure=name, part="keys", mechanism=mechanism, weight=weight),)
+        set_fields(
+            self,
+            name=name,
+            ticks=ticks,
+            unit=unit,
+            series=series,
+            group=group,
+            hidden=hidden,
+            publication=publication,
+            number=number,
+        )
+        self._check()
+        numbers = range(len(series)) if number is None and len(series) > 1 else ()
+        parts = tuple(replace(self, number=each) for each in numbers)
+        set_fields(self, parts=parts or (self,))
+
+    def _check(self) -> None:
         require_name("stream name", self.name, "such as visits or door-3")
         riders = "Group.of('riders', {'1y': 4})"
+        of_mechanism = Mechanism, "fadecount mechanism", "Gradual(epsilon=0.1)"
+        mechanisms: list[object] = [each.mechanism for each in self.series] or [None]
         for what, value, kind, known, example in (
-            ("mechanism", self.mechanism, Mechanism, "fadecount mechanism", "Gradual(epsilon=0.1)"),
+            *(("mechanism", each, *of_mechanism) for each in mechanisms),
             ("ticks", self.ticks, Ticks, "fadecount.streams.Ticks", "Ticks(tick_seconds=3600)"),
             ("unit", self.unit, Unit, "fadecount.Unit", "Unit(of='person', events=3)"),
             ("group", self.group, Group | None, "fadecount.streams.Group", riders),
         ):
             if not isinstance(value, kind):
                 raise bad_parameter(what, value, f"a {known}", f"such as {example}")
-        require_planned_tick(self.mechanism, self.ticks.tick_seconds)
-        if isinstance(self.mechanism, Blocks):
-            block_lengths(self.mechanism, self.ticks)
+        for each in self.series:
+            require_planned_tick(each.mechanism, self.ticks.tick_seconds)
+            if isinstance(each.mechanism, Blocks):
+                block_lengths(each.mechanism, self.ticks)
         if 0 < self._slot_seconds < self.ticks.tick_seconds:
             remedy = "one person within a tick is the unit for longer ticks"
             raise bad_parameter("per of the unit", self.unit.per, "at least a tick", remedy)
@@ -99,6 +143,35 @@ class Description:
                     f"{what} of stream {self.name!r} is fixed{text}, got another one; leave it out,"
                     " or choose another name"
                 )
+
+    @property
+    def only(self) -> Series:
+        """The series that it is about, if that is one."""
+        assert len(self.parts) == 1, "one of its parts is meant"
+        return self.series[self.number or 0]
+
+    @property
+    def label(self) -> str:
+        """Its name; of a part of a publication with several, also that of the part."""
+        if self.number is None:
+            return self.name
+        each = self.only
+        return f"{self.name} {each.measure}" + (" overall" if each.part == "overall" else "")
+
+    def number_of(self, measure: str, part: str = "keys") -> int:
+        """The number of the series that is a part of a measure."""
+        for number, each in enumerate(self.series):
+            if (each.measure, each.part) == (measure, part):
+                return number
+        names = ", ".join(dict.fromkeys(each.measure for each in self.series))
+        shown = measure if part == "keys" else f"{measure} {part}"
+        bound = f"a measure of {self.name!r} ({names}), keys or overall"
+        raise bad_parameter("measure", shown, bound, "choose another one")
+
+    @property
+    def mechanism(self) -> Mechanism:
+        """The mechanism of the series that it is about."""
+        return self.only.mechanism
 
     @property
     def covers(self) -> str:

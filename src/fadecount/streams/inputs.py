@@ -12,6 +12,7 @@ keys, not of events.
 from __future__ import annotations
 
 import hashlib
+import json
 import operator
 from collections import Counter
 from collections.abc import Hashable, Iterable, Iterator, Mapping, Sequence
@@ -37,6 +38,9 @@ the stream."""
 OF_THE_STREAM = 1 << 62
 """The block of the secret that lives as long as its stream; in the others, keys live for a tick or
 a day."""
+IN_A_SERIES = 1 << 32
+"""More than the keys of a series: the cell of a key is the number of its series times this, and its
+position."""
 FOLD_BYTES = 1 << 16
 """Accepted rows are added up into one when they are larger than this, and larger than that one."""
 
@@ -101,19 +105,23 @@ class Intake:
         self.description = status.description
         """What the stream is: fixed and public."""
         self.positions: dict[str, int] = {}
-        """The position of every declared key."""
-        self._read_positions()
+        """The position of every declared key, where there is one series."""
+        self._widths, self._width = "", 0
+        """How many keys there are known to be, as it is stored, and in all."""
+        self._read_positions(json.dumps(status.widths))
         self._secret = self._secret_of(OF_THE_STREAM)
         self._unfolded = 0
         self._unjoined, self._joined = 0, (0, 0)
         """Entries since rows of hidden keys were joined; a block, and its entries until then."""
         self._full = False
 
-    def _read_positions(self, width: int = -1) -> None:
+    def _read_positions(self, widths: str) -> None:
         """Read the declared keys, unless those that are known are so many."""
-        if width != len(self.positions):
-            keys, _ = read_keys(self._database, self._id)
-            self.positions = {key: at for at, key in enumerate(keys)}
+        if widths != self._widths:
+            self._widths, self._width = widths, sum(json.loads(widths))
+            if len(self.description.series) == 1:
+                keys, _ = read_keys(self._database, self._id)
+                self.positions = {key: at for at, key in enumerate(keys)}
 
     def add(
         self,
@@ -239,16 +247,16 @@ class Intake:
     def _accept(self, acceptance: Acceptance) -> Accepted | FadecountError:
         """Inside a transaction, until whose end the open tick stays open. An error is returned
         before anything is written."""
-        sql = "SELECT last_tick + 1, width FROM streams WHERE id = ?"
+        sql = "SELECT last_tick + 1, widths FROM streams WHERE id = ?"
         rows = self._database.query(sql + self._database.for_share, (self._id,))
         if not rows:
             return ParameterError("stream must exist to accept events; it was deleted")
-        tick, width = map(int, rows[0])
+        tick, widths = int(rows[0][0]), rows[0][1]
         if acceptance.not_before is not None and tick < acceptance.not_before:
             return ClockError("the open tick is over; close it before events are added")
         if self._full:
             return full()
-        self._read_positions(width)  # a key that was hidden so far may be declared now
+        self._read_positions(widths)  # a key that was hidden so far may be declared now
         fresh = self._remember([each.id for each in acceptance.events], tick)
         new = list(compress(acceptance.events, fresh))
         return Accepted(fresh, self._write(tick, new, acceptance.position))
@@ -290,9 +298,9 @@ class Intake:
                 raise InputError(f"key must be 1 to {LONGEST_KEY} printable characters")
             return keys
         if not self.positions.keys() >= set(keys):  # it may be declared by now
-            sql = "SELECT width FROM streams WHERE id = ?"
-            for (width,) in self._database.query(sql, (self._id,)):
-                self._read_positions(int(width))
+            sql = "SELECT widths FROM streams WHERE id = ?"
+            for (widths,) in self._database.query(sql, (self._id,)):
+                self._read_positions(widths)
         if not self.positions.keys() >= set(keys):
             raise InputError(
                 "key must be declared, got an unknown one; declare it first, or count it under one"
@@ -390,7 +398,7 @@ class Intake:
         """Store how many more persons brought which hidden keys, in a transaction. From time to
         time the rows of the day are joined: after so many ``entries``, whatever their keys are, or
         a pause would tell how many keys are hidden."""
-        hide(self._rows, block, counts)
+        hide(self._rows, 0, block, counts)
         before = self._joined[1] if self._joined[0] == block else 0
         self._joined = block, before
         self._unjoined += 1 + entries
@@ -400,13 +408,13 @@ class Intake:
 
     def _join_hidden(self, block: int, without: Iterable[str] = ()) -> None:
         """Join the rows of hidden keys of the open day, and destroy what they hold of some keys."""
-        joined = take_hidden(self._rows, block + 1).get(block, {})
+        joined = take_hidden(self._rows, 0, block + 1).get(block, {})
         for key in without:
             joined.pop(key, None)
         # what brings one key too many is stored; then everything is refused, whatever its key is
         self._full = is_full(joined)
         self._unjoined = 0
-        hide(self._rows, block, joined)
+        hide(self._rows, 0, block, joined)
 
     def _capped(self, block: int, entries: Sequence[Entry]) -> list[Entry]:
         """These entries with as many of their events as count, by :meth:`Unit.takes`."""
@@ -458,7 +466,7 @@ class Intake:
         """Store what counts of so many ``entries``. From time to time the rows are added up: after
         so many entries, whether they count or not, or a pause would tell how many do."""
         self._unfolded += _ROW_BYTES + 16 * entries
-        if self._unfolded > max(FOLD_BYTES, 16 * len(self.positions)):
+        if self._unfolded > max(FOLD_BYTES, 16 * self._width):
             waiting = [_unpacked(body) for (body,) in self._rows.take("inputs")]
             keys, counts = np.concatenate([*waiting, (keys, counts)], axis=1)
             keys, places = np.unique(keys, return_inverse=True)
@@ -527,18 +535,21 @@ def accept_together(acceptances: Sequence[Acceptance]) -> list[Accepted | Fadeco
 
 def take_inputs(context: Context, statuses: Sequence[Status]) -> dict[int, Numbers]:
     """Add up the inputs accepted so far for some streams and remove them, inside the transaction
-    that closes their ticks."""
+    that closes their ticks: one count for each key, series after series."""
     sums = {status.id: np.zeros(status.width, dtype=np.int64) for status in statuses}
+    before = {status.id: np.cumsum([0, *status.widths[:-1]]) for status in statuses}
     rows = {status.id: SecretRows(context, status.uid, status.id) for status in statuses}
     streams = list(rows)
     sql = f"DELETE FROM inputs WHERE stream IN ({placeholders(streams)}) RETURNING stream, body"  # noqa: S608
     for stream, body in context.database.query(sql, streams):
-        add_up(sums[stream], *_unpacked(rows[stream].opened("inputs", body)))
+        cells, amounts = _unpacked(rows[stream].opened("inputs", body))
+        columns = before[stream][cells // IN_A_SERIES] + cells % IN_A_SERIES
+        add_up(sums[stream], columns, amounts)
     return sums
 
 
 def _unpacked(body: bytes) -> Numbers:
-    """The keys of accepted events, and how much each gets."""
+    """The cells of accepted events, and how much each gets."""
     return np.frombuffer(body, dtype="<i8").astype(np.int64).reshape(2, -1)
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import time
 from collections.abc import Iterable, Sequence
 from dataclasses import replace
@@ -164,7 +165,7 @@ class Store:
             "first_tick": start_tick,
             "last_tick": start_tick - 1,
             "published_tick": start_tick - 1,
-            "width": len(names),
+            "widths": json.dumps([len(names)]),
             "commit_id": unpredictable(16).hex(),
             "kept": "[]",
             "upkeep_tick": NEVER,
@@ -175,14 +176,16 @@ class Store:
         )
         status = read_status(database, name)
         if names:
-            write_keys(database, status.id, 0, names)
+            write_keys(database, status.id, 0, 0, names)
         secrets = [OF_THE_STREAM]
         if description.unit.of == "person":
             secrets.append(description.block_of(start_tick))
         rows = SecretRows(context, uid, status.id)
         rows.put("secrets", *((block, unpredictable(32)) for block in secrets))
         state = StoredState(context, status)
-        state.machine, state.keys = new_machine(description.mechanism, len(names)), tuple(names)
+        state.machines, state.keys = [new_machine(description.mechanism, len(names))], (
+            tuple(names),
+        )
         write_state(database, [state.changes(status)])
         group = {} if description.group is None else {"group": description.group.name}
         context.audit_log.record(Act.STREAM_CREATED, name, keys=len(names), **group)
@@ -332,7 +335,7 @@ class Store:
                 for table in SECRET:
                     new.put(table, *old.take(table))
                 state = StoredState(replace(context, seal=seal), status)
-                state.read()
+                state.read(len(status.widths))
                 insert_sealed(database, "state", [state.whole(status)])
             database.change("UPDATE about SET value = ? WHERE name = 'seal'", (seal.fingerprint,))
             self.audit_log.record(

@@ -3,6 +3,7 @@ publishes them."""
 
 from __future__ import annotations
 
+import json
 import threading
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import ExitStack, contextmanager
@@ -74,9 +75,10 @@ class Stream(Intake):
 
     @property
     def keys(self) -> tuple[str, ...]:
-        """The declared keys, in order."""
+        """The declared keys of a stream with one series, in order."""
         with self._guard:
-            return (self._loaded or self._load()).keys
+            (keys,) = (self._loaded or self._load()).keys
+            return keys
 
     @property
     def open_tick(self) -> int:
@@ -84,19 +86,19 @@ class Stream(Intake):
         return self.status.last_tick + 1
 
     def declare(self, names: Iterable[str]) -> None:
-        """Declare more keys, all or none of them. They begin at zero, with noise of the same law as
+        """Declare more keys of a stream with one series, all or none of them. They begin at zero, with noise of the same law as
         the others; in a stream of blocks with the next block of each level. What was hidden of them
         in the open day is destroyed: no event counts both ways."""
         context, database = self._context, self._database
         with self._changing() as state:
-            before, described, known = self._status, self.description, len(state.keys)
-            new = checked_keys(names, frozenset(state.keys))
+            before, described, (known,) = self._status, self.description, state.keys
+            new = checked_keys(names, frozenset(known))
             with database.transaction():
-                state.widen(new)
-                after = self._after(before.last_tick + 1, 0, width=len(state.keys))
+                state.widen(0, new)
+                after = self._after(before.last_tick + 1, 0, widths=(len(known) + len(new),))
                 if write_statuses(database, [(before, after)]) != 1:
                     raise _changed(before)
-                write_keys(database, before.id, known, new, before.steps)
+                write_keys(database, before.id, 0, len(known), new, before.steps)
                 if described.hidden is not None:
                     self._join_hidden(described.block_of(before.last_tick + 1), new)
                 write_state(database, [state.changes(after)])
@@ -108,7 +110,7 @@ class Stream(Intake):
             if isinstance(outcome, FenceError):
                 raise outcome
             self._status = outcome
-            self.positions = {key: at for at, key in enumerate(state.keys)}
+            self._read_positions(json.dumps(outcome.widths))
 
     def close_through(self, tick: int) -> list[Closed]:
         """Close the open tick and every later one up to ``tick``, and return their releases."""
@@ -151,7 +153,7 @@ class Stream(Intake):
         hidden: Counts | None = None,
     ) -> Iterator[Closed]:
         """Close all ticks before ``first_tick``, which are empty, and one more for each row of
-        counts in ``inputs``. Events that were added count in the first tick closed here.
+        counts in ``inputs`` (a column for each key, series after series). Events that were added count in the first tick closed here.
 
         ``inputs`` are sums, so the caller is responsible for the unit: no event may add more than
         its amount, and a person no more than :meth:`persons_counted` leaves.
@@ -244,20 +246,19 @@ class Stream(Intake):
     def _remembered_ticks(self) -> int:
         return max(2, -(-REMEMBERED_SECONDS // self.description.ticks.tick_seconds))
 
-    def _after(self, first: int, count: int, *, width: int | None = None) -> Status:
+    def _after(self, first: int, count: int, *, widths: tuple[int, ...] = ()) -> Status:
         """The status of the next commit: once so many ticks from ``first`` on are closed."""
         status = self._status
         if first != status.last_tick + 1:
             raise _moved_on(status)
-        calendar = status.calendar
-        return replace(
+        after = replace(
             status,
-            midnights=calendar.reaching(status.steps + count).midnights if calendar else None,
             last_tick=status.last_tick + count,
-            width=width or status.width,
+            widths=widths or status.widths,
             commit_id=unpredictable(16).hex(),
             previous_commit_id=status.commit_id,
         )
+        return after.reaching()
 
     @contextmanager
     def _changing(self) -> Iterator[StoredState]:
@@ -347,9 +348,12 @@ class _Closing:
         add_up(counts, slice(1), self.rows[:1])
         if len(self.rows) > 1:
             counts = np.concatenate([counts, self.rows[1:]])
-        made = self._key_figures(context, after.first_tick)
-        ticks = after.description.ticks
-        made += count_ticks(state.machine, counts, self.first, ticks, after.calendar)
+        made, ticks, column = list[Dated](), after.description.ticks, 0
+        for series, each in enumerate(after.parts):
+            columns = slice(column, column := column + each.width)
+            made += self._key_figures(context, each)
+            machine, own = state.machines[series], counts[:, columns]
+            made += count_ticks(machine, own, self.first, ticks, each.calendar, series)
         due = state.next_public is not None and state.next_public <= end
         taken = take_public(rows, end) if due else []
         later = [each for each in made if each[0] > end]
@@ -358,10 +362,11 @@ class _Closing:
             state.next_public = next_public_tick(context.database, after.id)
         return (*taken, *(rows for tick, rows in made if tick <= end))
 
-    def _key_figures(self, context: Context, first_tick: int) -> list[Dated]:
-        """The figures of hidden keys of the days that end with these ticks, each with the end of
-        the tick with which it becomes public. The keys of a day that stays open are stored."""
-        description = self.stream.description
+    def _key_figures(self, context: Context, after: Status) -> list[Dated]:
+        """The figures of hidden keys of a series in the days that end with these ticks, each with
+        the end of the tick with which it becomes public. The keys of a day that stays open are
+        stored."""
+        description = after.description
         if description.hidden is None:
             return []
         first, end = self.blocks
@@ -369,11 +374,12 @@ class _Closing:
             if self.hidden:
                 self.stream.store_hidden(end, self.hidden)
             return []
-        taken = take_hidden(self.stream._rows, end)
+        taken = take_hidden(self.stream._rows, description.number or 0, end)
         add_counts(taken.setdefault(first, {}), self.hidden.items())
         figures = []
         for day in range(first, end):
-            figures += drawn(description, first_tick, day, taken.get(day, {}), context.noise)
+            persons = taken.get(day, {})
+            figures += drawn(description, after.first_tick, day, persons, context.noise)
         context.checkpoint("keys drawn")
         return figures
 
