@@ -177,7 +177,7 @@ def test_a_stream_that_would_break_the_promise_is_refused(backend: Backend) -> N
         late = fc.Blocks(fc.Level(1, 1.2, lag=12))
         with pytest.raises(ParameterError, match=r"at most 2 in the end, all together, got 2.10"):
             store.create(described("later", late), start_tick=0)
-    details = [each.details for each in entries_of(store.audit_log)]
+    details = [each.details for each in entries_of(store._context.audit_log)]
     assert {"keys": 1, "group": "riders"} in details
 
 

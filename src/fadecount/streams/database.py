@@ -17,7 +17,7 @@ from fadecount.errors import DatabaseError, StoreError, bad_parameter
 
 if TYPE_CHECKING:
     from fadecount.noise import NoiseSource
-    from fadecount.streams.audit_log import AuditLog
+    from fadecount.streams.audit_log import Act, AuditLog
     from fadecount.streams.fence import Fence
     from fadecount.streams.seal import Seal
 
@@ -113,9 +113,15 @@ class Context:
     database: Database
     seal: Seal
     fence: Fence
-    audit_log: AuditLog
+    audit_log: AuditLog | None
     noise: NoiseSource | None = None
     checkpoint: Checkpoints = field(default_factory=Checkpoints)
+
+    def record(self, act: Act, what: str, **details: str | int) -> None:
+        """Record an administrative act just before it takes effect: if this raises, the act must
+        not happen. Only a store without an operator has no audit log."""
+        if self.audit_log is not None:
+            self.audit_log.record(act, what, **details)
 
 
 def store_failed(reason: str) -> StoreError:

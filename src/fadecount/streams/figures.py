@@ -10,7 +10,6 @@ from __future__ import annotations
 
 import hashlib
 import struct
-from bisect import bisect_right
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 
@@ -73,26 +72,6 @@ class Closed:
     def values(self) -> Numbers:
         """The running totals after each tick, in the shape (ticks, keys)."""
         return next(rows.values for rows in self.figures if rows.level != DISCOVERED)
-
-
-class FiguresInMemory:
-    """Figures that are kept nowhere else, in the order in which they were made."""
-
-    def __init__(self) -> None:
-        self._rows: dict[tuple[int, int], list[FigureRows]] = {}
-
-    def add(self, rows: FigureRows) -> None:
-        """Keep rows; those of a level and stage come in order."""
-        self._rows.setdefault((rows.level, rows.stage), []).append(rows)
-
-    def rows(self, level: int, stage: int, first_tick: int, end_tick: int) -> Iterator[FigureRows]:
-        """A :data:`FigureSource`."""
-        rows = self._rows.get((level, stage), [])
-        begin = bisect_right(rows, first_tick, key=lambda row: row.end_tick)
-        for row in rows[begin:]:
-            if row.first_tick >= end_tick:
-                return
-            yield row
 
 
 def earliest_step(mechanism: Mechanism, first_tick: int, kept: Sequence[int]) -> int:

@@ -28,6 +28,7 @@ from fadecount.streams.embargo import new_machine
 from fadecount.streams.fence import (
     Fence,
     FileFence,
+    NullFence,
     claim,
     default_folder,
     mark_of,
@@ -37,7 +38,7 @@ from fadecount.streams.loss import Group, Member
 from fadecount.streams.reader import Reader
 from fadecount.streams.retention import NEEDS_UPKEEP, NEVER, keep_up
 from fadecount.streams.seal import SECRET, Seal, SecretRows, insert_sealed
-from fadecount.streams.sqlite import SQLiteDatabase
+from fadecount.streams.sqlite import MemoryDatabase, SQLiteDatabase
 from fadecount.streams.state import StoredState, write_state
 from fadecount.streams.status import (
     lock_streams,
@@ -60,15 +61,13 @@ class Store:
         self,
         database: Database,
         *,
-        audit_log: AuditLog,
+        audit_log: AuditLog | None,
         fence: Fence | None = None,
         seal: Seal | None = None,
         lock_wait_seconds: float = 0.0,
     ) -> None:
         """The fence is by default in the user's state folder."""
         self._database, self._wait = database, lock_wait_seconds
-        self.audit_log = audit_log
-        """Where administrative acts on this store are recorded."""
         self._context = Context(
             database=database,
             seal=seal or Seal(),
@@ -97,6 +96,11 @@ class Store:
             wanted = "the key it was sealed with" if about["seal"] else "no key (it is not sealed)"
             raise StoreError(f"store must be opened with {wanted}; check the key or its file")
         return str(about["uid"])
+
+    def record(self, act: Act, what: str, **details: str | int) -> None:
+        """Record an administrative act on this store in its audit log: see
+        :meth:`Context.record`."""
+        self._context.record(act, what, **details)
 
     def names(self) -> list[str]:
         """The streams of this store, in alphabetical order."""
@@ -188,7 +192,7 @@ class Store:
         )
         write_state(database, [state.changes(status)])
         group = {} if description.group is None else {"group": description.group.name}
-        context.audit_log.record(Act.STREAM_CREATED, name, keys=len(names), **group)
+        context.record(Act.STREAM_CREATED, name, keys=len(names), **group)
         # before the commit: a stream without a mark has lost it
         context.fence.move(uid, None, mark_of(status, database.places))
         # again: of two new stores at one place, one sees the other's mark
@@ -288,7 +292,7 @@ class Store:
                     " last_tick, deleted_at) VALUES (?, ?, ?, ?, ?, ?, ?)",
                     (name, status.uid, text, group, *ticks, int(time.time())),
                 )
-            self.audit_log.record(Act.STREAM_DELETED, name)
+            self._context.record(Act.STREAM_DELETED, name)
 
     def retain(self, name: str, seconds: int | None) -> None:
         """Keep releases for so long after they were published (None: for ever); :meth:`upkeep`
@@ -304,7 +308,7 @@ class Store:
                 "UPDATE streams SET retain_seconds = ?, upkeep_tick = ? WHERE id = ?",
                 (seconds, NEVER, status.id),
             )
-            self.audit_log.record(Act.RETENTION_SET, name, seconds=seconds or "for ever")
+            self._context.record(Act.RETENTION_SET, name, seconds=seconds or "for ever")
 
     def upkeep(self, name: str) -> bool:
         """Remove some old releases of a stream, in one short transaction; whether there may
@@ -338,7 +342,7 @@ class Store:
                 state.read(len(status.widths))
                 insert_sealed(database, "state", [state.whole(status)])
             database.change("UPDATE about SET value = ? WHERE name = 'seal'", (seal.fingerprint,))
-            self.audit_log.record(
+            self._context.record(
                 Act.SEAL_ROTATED, "store", sealed="yes" if seal.fingerprint else "no"
             )
         context.seal = seal
@@ -377,6 +381,14 @@ class SQLiteStore(Store):
     ) -> None:
         log = AuditLog(Path(path).resolve().parent)
         super().__init__(SQLiteDatabase(path, writes=True), audit_log=log, fence=fence, seal=seal)
+
+
+class MemoryStore(Store):
+    """A store that ends with its process, for a one-off run. Nobody can copy it or restore it, so
+    it has no fence, and nobody administers it, so it has no audit log."""
+
+    def __init__(self) -> None:
+        super().__init__(MemoryDatabase(), audit_log=None, fence=NullFence())
 
 
 class PostgresStore(Store):

@@ -103,7 +103,7 @@ class Stream(Intake):
                     self._join_hidden(described.block_of(before.last_tick + 1), new)
                 write_state(database, [state.changes(after)])
                 context.checkpoint("declare written")
-                context.audit_log.record(
+                context.record(
                     Act.KEYS_DECLARED, described.name, new_keys=len(new), keys=after.width
                 )
             (outcome,) = publish(context, [(after, before.commit_id)])
@@ -136,9 +136,7 @@ class Stream(Intake):
         begin, last = self.open_tick, self.description.ticks.at(now) - 1
         if last < begin:
             return 0
-        self._context.audit_log.record(
-            Act.STREAM_CAUGHT_UP, self.description.name, ticks=last - begin + 1
-        )
+        self._context.record(Act.STREAM_CAUGHT_UP, self.description.name, ticks=last - begin + 1)
         while self.open_tick <= last:
             self.close_through(min(last, self.open_tick + LARGEST_GAP - 1))
         return last - begin + 1
