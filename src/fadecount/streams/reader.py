@@ -105,9 +105,7 @@ class Reader:
             keys=keys,
             first_tick=status.first_tick,
             steps=status.published_steps,
-            source=partial(
-                read_figures, self.database, status.id, status.description.number or 0
-            ),
+            source=partial(read_figures, self.database, status.id, status.description.number or 0),
             calendar=status.calendar,
             key_steps=steps,
             kept=status.kept,

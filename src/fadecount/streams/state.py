@@ -1,9 +1,9 @@
 """What a stream counts with, in a store: only what changed is written, and what is read back is
 checked as a whole.
 
-Each series has a machine. One of blocks is a :class:`~fadecount.counters.figures.FigureMaker`: the counts of its open
-blocks are rows of ``state``. Any other one is a :class:`~fadecount.counters.Counter`, whose
-parts are rows of ``state``.
+Each series has a machine. One of blocks is a :class:`~fadecount.counters.figures.FigureMaker`: the
+counts of its open blocks are rows of ``state``. Any other one is a
+:class:`~fadecount.counters.Counter`, whose parts are rows of ``state``.
 
 One more row holds a digest of all parts, of the keys and of what the stream is, at its last commit.
 It finds what neither SQLite's ``integrity_check`` nor the digest of a single body does: a part that

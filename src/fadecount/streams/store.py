@@ -187,8 +187,9 @@ class Store:
         rows = SecretRows(context, uid, status.id)
         rows.put("secrets", *((block, unpredictable(32)) for block in secrets))
         state = StoredState(context, status)
-        state.machines, state.keys = [new_machine(description.mechanism, len(names))], (
-            tuple(names),
+        state.machines, state.keys = (
+            [new_machine(description.mechanism, len(names))],
+            (tuple(names),),
         )
         write_state(database, [state.changes(status)])
         group = {} if description.group is None else {"group": description.group.name}

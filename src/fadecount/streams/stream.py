@@ -86,9 +86,9 @@ class Stream(Intake):
         return self.status.last_tick + 1
 
     def declare(self, names: Iterable[str]) -> None:
-        """Declare more keys of a stream with one series, all or none of them. They begin at zero, with noise of the same law as
-        the others; in a stream of blocks with the next block of each level. What was hidden of them
-        in the open day is destroyed: no event counts both ways."""
+        """Declare more keys of a stream with one series, all or none of them. They begin at zero,
+        with noise of the same law as the others; in a stream of blocks with the next block of each
+        level. What was hidden of them in the open day is destroyed: no event counts both ways."""
         context, database = self._context, self._database
         with self._changing() as state:
             before, described, (known,) = self._status, self.description, state.keys
@@ -151,7 +151,8 @@ class Stream(Intake):
         hidden: Counts | None = None,
     ) -> Iterator[Closed]:
         """Close all ticks before ``first_tick``, which are empty, and one more for each row of
-        counts in ``inputs`` (a column for each key, series after series). Events that were added count in the first tick closed here.
+        counts in ``inputs`` (a column for each key, series after series). Events that were added
+        count in the first tick closed here.
 
         ``inputs`` are sums, so the caller is responsible for the unit: no event may add more than
         its amount, and a person no more than :meth:`persons_counted` leaves.
