@@ -544,7 +544,7 @@ MUTANTS = (
     ),
     Mutant(
         "persons whose hashes are equal are one person",
-        "sources/tally.py",
+        "sources/grouping.py",
         "    if len(exact) == len(begins):\n",
         "    if True:\n",
         ("tests/sources/test_tally.py",),
