@@ -13,7 +13,7 @@ for single events, there is no shift.
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from datetime import date, datetime
 from fractions import Fraction
 from functools import lru_cache
@@ -42,12 +42,9 @@ def require_promise(publication: Publication, series: Sequence[Series]) -> None:
     """Refuse parts that together lose more than the promise. Losses grow at limits only, so it is
     enough to look at the last age before each."""
     for age, (_, limit) in zip(free_ages(publication), publication.limits, strict=True):
-        for together in _together(publication):
-            lost = sum(
-                each.millionths(LONGEST if age is None else age - 1)
-                for each, measure in zip(series, publication.parts, strict=True)
-                if measure.measure in together
-            )
+        until = LONGEST if age is None else age - 1
+        for together in publication.together:
+            lost = sum(series[each].millionths(until) for each in together)
             if lost > limit * MILLION:
                 bound = f"at least {lost / MILLION:g}, which the measures lose together"
                 raise bad_parameter("loss", float(limit), bound, "allow more, or fewer measures")
@@ -71,8 +68,7 @@ def _planned(publication: Publication, part: MeasurePart) -> Series:
     measure, lengths = part.measure, publication.lengths(part.measure)
     shares = max(
         sum(Fraction(repr(each.share)) for each in together)
-        for together in _together(publication)
-        if measure in together
+        for together in _of(publication, measure)
     )
     share = Fraction(repr(measure.share)) / (shares + Fraction(repr(publication.reserve)))
     if measure.overall:
@@ -97,22 +93,20 @@ def _planned(publication: Publication, part: MeasurePart) -> Series:
     )
 
 
-def _together(publication: Publication) -> list[list[Measure]]:
-    """The measures that are open at the same time, for each time at which one begins."""
-    begins = {measure.start or publication.start for measure in publication.measures}
-    return [
-        [
-            each
-            for each in publication.measures
-            if (each.start or publication.start) <= begin and (each.until or "9999") > begin
-        ]
-        for begin in sorted(begins)
-    ]
+def _of(publication: Publication, measure: Measure) -> Iterator[list[Measure]]:
+    """The measures that are open together with this one, for each time at which one begins."""
+    parts = publication.parts
+    for numbers in publication.together:
+        together = [parts[each].measure for each in numbers if parts[each].part == "keys"]
+        if measure in together:
+            yield together
 
 
 # Shifts
 # ------------------------------------------------------------------------------------------------
 _YEARS = 30
+_MONTHS = (31, 28, 31, 30, 31, 30, 31, 31, 30, 31, 30, 31)
+"""The days of the months, at least."""
 
 
 def shifts_of(publication: Publication, lengths: Sequence[int]) -> tuple[int, ...]:
@@ -143,7 +137,9 @@ def _shortest(length: int, publication: Publication) -> int:
     if seconds == UNITS["d"]:
         return min(days) // tick
     months = seconds // UNITS["mo"]
-    shortest = min(28 * months + 3 * (months - 1), 365 * months // 12)
+    years, rest = divmod(months, 12)
+    in_a_year = [sum(_MONTHS[at : at + rest]) for at in range(0, 12, rest)] if rest else [0]
+    shortest = 365 * years + min(in_a_year)
     return (shortest * UNITS["d"] - (UNITS["d"] - min(days))) // tick
 
 

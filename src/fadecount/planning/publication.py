@@ -20,13 +20,14 @@ protected unit, and one promise for all of them together. Public, and fixed from
 
 from __future__ import annotations
 
+import math
 import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import datetime
 from fractions import Fraction
 from itertools import pairwise
-from typing import Literal, NamedTuple
+from typing import Any, Literal, NamedTuple
 from zoneinfo import ZoneInfo
 
 from fadecount.checks import require_integer, require_real, set_fields
@@ -211,10 +212,38 @@ class Series:
     shifts: tuple[int, ...] = ()
     selection: Discovery | None = None
 
-    def millionths(self, age: int) -> int:
-        """What a unit loses through declared keys until it is ``age`` ticks old."""
+    def millionths(self, age: int, *, shifted: bool = True) -> int:
+        """What a unit loses through declared keys until it is ``age`` ticks old. If it is not
+        ``shifted``, blocks may end at once: then it is what somebody loses of whom everything
+        happened in one tick, by the age of that tick."""
         assert isinstance(self.mechanism, Blocks)
-        return self.weight * spent(self.mechanism, self.shifts, age)
+        shifts = self.shifts if shifted else (0,) * len(self.shifts)
+        return self.weight * spent(self.mechanism, shifts, age)
+
+
+    def to_json(self) -> dict[str, Any]:
+        """The fields, for JSON."""
+        return {
+            "measure": self.measure,
+            "part": self.part,
+            "mechanism": self.mechanism.to_json(),
+            "weight": self.weight,
+            "shifts": self.shifts,
+            "selection": None if self.selection is None else self.selection.to_json(),
+        }
+
+    @classmethod
+    def from_json(cls, fields: Mapping[str, Any]) -> Series:
+        """The series with these fields."""
+        selection = fields["selection"]
+        return cls(
+            **{
+                **fields,
+                "mechanism": Mechanism.from_json(fields["mechanism"]),
+                "shifts": tuple(fields["shifts"]),
+                "selection": None if selection is None else Discovery.from_json(selection),
+            }
+        )
 
 
 def spent(blocks: Blocks, shifts: Sequence[int], age: int) -> int:
@@ -361,10 +390,26 @@ class Publication:
 
     def _follow(self, name: str) -> bool:
         """Whether the measures of a name follow each other in time."""
-        spans = [(each.start, each.until) for each in self.measures if each.name == name]
-        return all(
-            end is not None and begin is not None and end <= begin
-            for (_, end), (begin, _) in pairwise(spans)
+        spans = [self.span(each) for each in self.measures if each.name == name]
+        return all(end <= begin for (_, end), (begin, _) in pairwise(spans))
+
+    def span(self, measure: Measure) -> tuple[float, float]:
+        """When a measure begins and ends, in Unix seconds."""
+        zone, place = zone_of(self.zone), f"measures.{measure.name}"
+        begin = local_time(f"{place}.start", measure.start or self.start, zone).timestamp()
+        if measure.until is None:
+            return begin, math.inf
+        return begin, local_time(f"{place}.until", measure.until, zone).timestamp()
+
+    @property
+    def together(self) -> tuple[tuple[int, ...], ...]:
+        """The numbers of the parts that are open at the same time, for each time at which one
+        begins."""
+        spans = [self.span(each.measure) for each in self.parts]
+        moments = sorted({begin for begin, _ in spans})
+        return tuple(
+            tuple(at for at, (begin, end) in enumerate(spans) if begin <= moment < end)
+            for moment in moments
         )
 
     def _check_measure(self, measure: Measure, place: str) -> None:
@@ -432,8 +477,8 @@ class Publication:
                     bound = f"when a {'tick' if self.unit.of == 'event' else self.unit.slot} begins"
                     remedy = "each unit keeps one promise"
                     raise bad_parameter(f"{place}.{name}", text, bound, remedy)
-                if moment <= (last or begin) and (last or name == "until"):
-                    bound = "after its start"
+                if moment < begin or (name == "until" and moment <= (last or begin)):
+                    bound = "after its start, and not before that of the publication"
                     raise bad_parameter(f"{place}.{name}", text, bound, "correct the times")
                 last = moment
 

@@ -83,7 +83,7 @@ class Reader:
 
     def stream(self, name: str) -> Published:
         """What a stream with one series has published, for questions about it."""
-        status = self.status(name)
+        (status,) = self.status(name).parts
         return self.published_of(status, *self.declared(status))
 
     def series(self, name: str, measure: str, part: Part = "keys") -> Published:

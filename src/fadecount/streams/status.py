@@ -43,8 +43,12 @@ class Status:
     @property
     def parts(self) -> tuple[Status, ...]:
         """The status of each series: with a description that is about it alone."""
-        parts = self.description.parts
-        return (self,) if len(parts) == 1 else tuple(replace(self, description=e) for e in parts)
+        if self.description.publication is None or self.description.number is not None:
+            return (self,)
+        return tuple(
+            replace(self, description=each, first_tick=each.begins or self.first_tick)
+            for each in self.description.parts
+        )
 
     @property
     def width(self) -> int:
@@ -60,8 +64,11 @@ class Status:
 
     @property
     def steps(self) -> int:
-        """How many ticks are closed."""
-        return self.last_tick - self.first_tick + 1
+        """How many ticks are closed; of a series, in which it counted."""
+        if self.description.number is None:
+            return self.last_tick - self.first_tick + 1
+        end, until = self.last_tick + 1, self.description.ends
+        return max(0, (end if until is None else min(end, until)) - self.first_tick)
 
     @property
     def shown_from(self) -> int:
@@ -84,7 +91,7 @@ class Status:
     @property
     def published_steps(self) -> int:
         """How many steps readers can see."""
-        return self.published_tick - self.first_tick + 1
+        return max(0, self.published_tick - self.first_tick + 1)
 
     def ahead(self, moment: float) -> int:
         """How many ticks the releases are ahead of the clock at a moment (Unix seconds): so much
