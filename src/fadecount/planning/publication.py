@@ -220,7 +220,6 @@ class Series:
         shifts = self.shifts if shifted else (0,) * len(self.shifts)
         return self.weight * spent(self.mechanism, shifts, age)
 
-
     def to_json(self) -> dict[str, Any]:
         """The fields, for JSON."""
         return {

@@ -339,6 +339,27 @@ class Description:
         tick = format_duration(self.ticks.tick_seconds)
         return f"one person within a tick of {tick} ({self.ticks.zone})"
 
+    @property
+    def notes(self) -> bool:
+        """Whether something is noted of the units of a slot while it is open: of persons, or the
+        ids of single events."""
+        return self.unit.of == "person" or (
+            self.publication is not None and self.publication.columns.id is not None
+        )
+
+    def slot_of(self, tick: int) -> int:
+        """The number of the slot of a tick in which notes hold: that of the unit, or the day of
+        single events with ids."""
+        if self.unit.of == "person" or not self.notes:
+            return self.block_of(tick)
+        return self.ticks.block_of("1d", tick)
+
+    def slot_ticks(self, slot: int) -> range:
+        """The ticks of a slot in which notes hold."""
+        if self.unit.of == "person" or not self.notes:
+            return self.ticks_of(slot)
+        return self.ticks.ticks_of("1d", slot)
+
     def block_of(self, tick: int) -> int:
         """The number of the slot in which a tick shares the caps of the stream's unit."""
         return self.ticks.block_of(self.unit.per, tick)

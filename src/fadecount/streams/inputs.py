@@ -18,7 +18,7 @@ from collections import Counter
 from collections.abc import Hashable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from itertools import compress
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, Protocol
 
 import numpy as np
 from numpy.typing import NDArray
@@ -27,6 +27,7 @@ from fadecount.counters.inputs import add_up
 from fadecount.errors import ClockError, FadecountError, InputError, ParameterError
 from fadecount.mechanisms.unit import ADDRESS_BYTES, Key, Noted, person_digest
 from fadecount.streams.database import Context, placeholders
+from fadecount.streams.description import Description
 from fadecount.streams.discovery import LONGEST_KEY, Counts, address_share, can_be_key
 from fadecount.streams.embargo import full, hide, is_full, take_hidden
 from fadecount.streams.seal import SecretRows
@@ -88,6 +89,49 @@ class Events:
     they are. Without persons, amounts may be sums. ``id`` is that of the batch."""
 
     entries: Sequence[Entry] = field(repr=False)
+    id: str | None = None
+
+
+class RowEntry(Protocol):
+    """A row of a publication as it counts in a tick; ``names`` are those of all notes that decide
+    what it adds."""
+
+    @property
+    def names(self) -> Sequence[bytes]:
+        """Of each note. Whatever counts, each is written."""
+
+
+class Adds(Protocol):
+    """What a row adds, as (number of the series, key, amount), and by how much the notes about its
+    person grow; or a ``reason`` why it adds nothing."""
+
+    @property
+    def added(self) -> Sequence[tuple[int, Key, int]]: ...
+
+    @property
+    def notes(self) -> Mapping[bytes, int]: ...
+
+    @property
+    def reason(self) -> int | None: ...
+
+
+class RowRule(Protocol):
+    """What rows add to the measures of a publication; the rule of :mod:`fadecount.sources`."""
+
+    def entry(self, event: Any, tick: int, secret: bytes, /) -> RowEntry | int:
+        """The row as it counts in a tick, or why it is left out. ``secret`` is the key of the names
+        of notes."""
+
+    def additions(self, entry: Any, notes: Mapping[bytes, int], /) -> Adds:
+        """What a row adds, given what is noted in the slot of its tick."""
+
+
+@dataclass(frozen=True, slots=True)
+class RowBatch:
+    """Rows of a publication that are accepted together, in the order of their arrival; a repeated
+    batch with the same ``id`` counts once."""
+
+    rows: Sequence[Any] = field(repr=False)
     id: str | None = None
 
 
@@ -173,6 +217,27 @@ class Intake:
             raise outcome
         return outcome
 
+    def take(
+        self,
+        batches: Sequence[RowBatch],
+        rule: RowRule,
+        at: float | None = None,
+        position: ReadPosition | None = None,
+    ) -> Accepted:
+        """Accept rows of a publication, in one transaction: each counts in all its measures. The
+        others are as for :meth:`accept`. ``reasons`` of the result say for each batch why which of
+        its rows add nothing, for the operator only."""
+        not_before = None if at is None else self.description.ticks.at(at)
+        (outcome,) = accept_together([Acceptance(self, batches, not_before, position, rule)])
+        if isinstance(outcome, FadecountError):
+            raise outcome
+        return outcome
+
+    def noted(self, names: Sequence[bytes]) -> Numbers:
+        """The numbers of some notes about the open slot of the unit."""
+        counted = self._counted(self._open_block(), names)
+        return np.array([counted.get(each, 0) for each in names], dtype=np.int64)
+
     def persons_counted(
         self, persons: Sequence[str | bytes], keys: Sequence[Key] | None = None
     ) -> Numbers:
@@ -199,7 +264,7 @@ class Intake:
     def _open_block(self) -> int:
         """The open tick, or its day."""
         ((last,),) = self._database.query("SELECT last_tick FROM streams WHERE id = ?", (self._id,))
-        return self.description.block_of(int(last) + 1)
+        return self.description.slot_of(int(last) + 1)
 
     def _counted(self, block: int, hashes: Iterable[bytes]) -> dict[bytes, int]:
         counted: dict[bytes, int] = {}
@@ -259,7 +324,64 @@ class Intake:
         self._read_positions(widths)  # a key that was hidden so far may be declared now
         fresh = self._remember([each.id for each in acceptance.events], tick)
         new = list(compress(acceptance.events, fresh))
-        return Accepted(fresh, self._write(tick, new, acceptance.position))
+        if acceptance.position is not None:
+            self._rows.put("positions", (acceptance.position.source, acceptance.position.body))
+        if acceptance.rule is None:
+            return Accepted(fresh, self._write(tick, [e for e in new if isinstance(e, Events)]))
+        batches = [each for each in new if isinstance(each, RowBatch)]
+        reasons = self._take(tick, batches, acceptance.rule)
+        return Accepted(fresh, sum(each.count(None) for each in reasons), reasons)
+
+    def _take(
+        self, tick: int, batches: Sequence[RowBatch], rule: RowRule
+    ) -> list[list[int | None]]:
+        """Store what the rows of some batches add to each series, and the notes about their
+        persons; returns for each row why it adds nothing (None: it does)."""
+        slot, secret = self.description.slot_of(tick), self.person_key
+        entries = [[rule.entry(row, tick, secret) for row in each.rows] for each in batches]
+        flat = [each for some in entries for each in some if not isinstance(each, int)]
+        more = dict.fromkeys((name for each in flat for name in each.names), 0)
+        notes = self._notes(slot, more)
+        cells, amounts = list[int](), list[int]()
+        hidden: dict[int, Counter[str]] = {each.number or 0: Counter() for each in self._hiding}
+
+        def adds(entry: RowEntry | int) -> int | None:
+            if isinstance(entry, int):
+                return entry
+            adding = rule.additions(entry, notes)
+            for name, number in adding.notes.items():
+                notes[name] += number
+                more[name] += number
+            for series, key, amount in adding.added:
+                if isinstance(key, str):
+                    hidden[series][key] += amount
+                else:
+                    cells.append(series * IN_A_SERIES + key)
+                    amounts.append(amount)
+            return adding.reason
+
+        reasons = [[adds(each) for each in some] for some in entries]
+        if more:  # all of them: what is written does not reveal whether something counts
+            self._note(slot, more)
+        rows = sum(map(len, entries))
+        for series, counts in hidden.items():
+            self.store_hidden(slot, counts, rows, series=series)
+        if batches:
+            at = np.array(cells, dtype=np.int64), np.array(amounts, dtype=np.int64)
+            self._insert(*at, rows * len(self.description.series))
+        return reasons
+
+    def _notes(self, slot: int, names: Iterable[bytes]) -> dict[bytes, int]:
+        """The numbers of notes. After this, other processes wait with them."""
+        wanted = dict.fromkeys(names, 0)
+        if self._database.for_update:
+            return self._note(slot, wanted) if wanted else {}
+        return wanted | self._counted(slot, wanted)
+
+    @property
+    def _hiding(self) -> list[Description]:
+        """The parts in which keys are hidden."""
+        return [each for each in self.description.parts if each.hidden is not None]
 
     def checked(self, batch: Batch) -> Events:
         """A batch as events that can be accepted, or an ``InputError``; for known keys without the
@@ -331,7 +453,7 @@ class Intake:
             person + text, key=self._secret, person=kind, digest_size=16
         ).digest()
 
-    def _write(self, tick: int, taken: Sequence[Events], position: ReadPosition | None) -> int:
+    def _write(self, tick: int, taken: Sequence[Events]) -> int:
         """Store the events within their persons' caps for the open tick; returns how many there
         are."""
         description, block = self.description, self.description.block_of(tick)
@@ -349,8 +471,6 @@ class Intake:
             keys = np.array([key for key, times, _, _ in counted if times], dtype=np.int64)
             sums = [times * amount for _, times, amount, _ in counted if times]
             self._insert(keys, np.array(sums, dtype=np.int64), len(entries))
-        if position is not None:
-            self._rows.put("positions", (position.source, position.body))
         return sum(times for _, times, _, _ in entries)
 
     def _hide(self, block: int, entries: Sequence[Entry]) -> list[Entry]:
@@ -394,11 +514,13 @@ class Intake:
             return counts
         return hidden.sampled(counts, self._secret_of(block))
 
-    def store_hidden(self, block: int, counts: Counts, entries: int = 0) -> None:
+    def store_hidden(
+        self, block: int, counts: Counts, entries: int = 0, *, series: int = 0
+    ) -> None:
         """Store how many more persons brought which hidden keys, in a transaction. From time to
         time the rows of the day are joined: after so many ``entries``, whatever their keys are, or
         a pause would tell how many keys are hidden."""
-        hide(self._rows, 0, block, counts)
+        hide(self._rows, series, block, counts)
         before = self._joined[1] if self._joined[0] == block else 0
         self._joined = block, before
         self._unjoined += 1 + entries
@@ -408,13 +530,15 @@ class Intake:
 
     def _join_hidden(self, block: int, without: Iterable[str] = ()) -> None:
         """Join the rows of hidden keys of the open day, and destroy what they hold of some keys."""
-        joined = take_hidden(self._rows, 0, block + 1).get(block, {})
-        for key in without:
-            joined.pop(key, None)
-        # what brings one key too many is stored; then everything is refused, whatever its key is
-        self._full = is_full(joined)
-        self._unjoined = 0
-        hide(self._rows, 0, block, joined)
+        self._unjoined, self._full = 0, False
+        for part in self._hiding:
+            series = part.number or 0
+            joined = take_hidden(self._rows, series, block + 1).get(block, {})
+            for key in without:
+                joined.pop(key, None)
+            # what brings one key too many is stored; then everything is refused, whatever its key
+            self._full = self._full or is_full(joined)
+            hide(self._rows, series, block, joined)
 
     def _capped(self, block: int, entries: Sequence[Entry]) -> list[Entry]:
         """These entries with as many of their events as count, by :meth:`Unit.takes`."""
@@ -500,17 +624,21 @@ class Acceptance:
     an event counted in a tick before its own would have lost more than its time says."""
 
     intake: Intake
-    events: Sequence[Events]
+    events: Sequence[Events | RowBatch]
     not_before: int | None = None
     position: ReadPosition | None = None
+    rule: RowRule | None = None
+    """What rows of a publication add."""
 
 
 class Accepted(NamedTuple):
     """For each of the events whether they are new (False: their id counted before), and how many
-    count: that number is for the operator only."""
+    count: that number is for the operator only. For each new batch of rows, why which of them add
+    nothing."""
 
     fresh: list[bool]
     counted: int
+    reasons: Sequence[Sequence[int | None]] = ()
 
 
 def accept_together(acceptances: Sequence[Acceptance]) -> list[Accepted | FadecountError]:

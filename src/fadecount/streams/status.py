@@ -84,8 +84,10 @@ class Status:
 
     def reaching(self) -> Status:
         """The same, with the midnights of all blocks that are open after its last tick."""
-        known = [each for part in self.parts if (each := part.calendar) is not None]
-        midnights = [each.reaching(self.steps).midnights for each in known]
+        end = self.last_tick + 1
+        begun = (part for part in self.parts if part.first_tick <= end)
+        calendars = ((part.calendar, end - part.first_tick) for part in begun)
+        midnights = [each.reaching(at).midnights for each, at in calendars if each is not None]
         return replace(self, midnights=max(midnights, key=lambda each: each.through, default=None))
 
     @property
