@@ -16,12 +16,13 @@ from collections.abc import Iterator
 
 import numpy as np
 from numpy.typing import NDArray
+from tests.streams.memory import FiguresInMemory
 
 import fadecount as fc
 from fadecount.counters.figures import FigureMaker
 from fadecount.streams import Description, Ticks
 from fadecount.streams.calendar import BlockCalendar
-from fadecount.streams.figures import FigureRows, FiguresInMemory
+from fadecount.streams.figures import FigureRows
 from fadecount.streams.published import Published
 from fadecount.streams.slots import Figures
 

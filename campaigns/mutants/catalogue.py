@@ -458,6 +458,27 @@ MUTANTS = (
         ("tests/streams/test_lost_store.py",),
     ),
     Mutant(
+        "damage of an unsealed body",
+        "streams/seal.py",
+        "if body[-TAG:] != _digest(body[:-TAG], about):",
+        "if False:",
+        ("tests/faults/test_damage.py",),
+    ),
+    Mutant(
+        "a part of the state that is older than the others",
+        "streams/state.py",
+        "if self._bodies.pop((WHOLE, 0), None) != self._digest(status):",
+        "if self._bodies.pop((WHOLE, 0), None) is None:",
+        ("tests/faults/test_damage.py",),
+    ),
+    Mutant(
+        "a row that another object has changed",
+        "streams/status.py",
+        "midnights = ? WHERE id = ? AND commit_id = ?",
+        "midnights = ? WHERE id = ? AND ? <> ''",
+        ("tests/streams/test_contract.py", "tests/streams/test_together.py"),
+    ),
+    Mutant(
         "an old copy goes on",
         "streams/fence.py",
         "if mark.commit_id not in (status.commit_id, status.previous_commit_id):",
@@ -523,7 +544,7 @@ MUTANTS = (
     ),
     Mutant(
         "persons whose hashes are equal are one person",
-        "sources/tally.py",
+        "sources/grouping.py",
         "    if len(exact) == len(begins):\n",
         "    if True:\n",
         ("tests/sources/test_tally.py",),
@@ -791,7 +812,7 @@ MUTANTS = (
     ),
     Mutant(
         "a promise for one event in a run of persons",
-        "runs/__init__.py",
+        "runs.py",
         "mechanism = options.unit.scaled(mechanism, planned)",
         "mechanism = mechanism.for_sensitivity(1)",
         ("tests/test_runs.py",),
@@ -1031,8 +1052,8 @@ MUTANTS = (
     ),
     Mutant(
         "a history forgets what of persons was accepted meanwhile",
-        "runs/base.py",
-        "self._noted = self.writer.persons_noted",
+        "runs.py",
+        "self._noted = stream.persons_noted",
         "self._noted = None",
         ("tests/test_runs.py",),
     ),
@@ -1475,8 +1496,8 @@ MUTANTS = (
     Mutant(
         "hidden keys: also counted as declared that day",
         "streams/stream.py",
-        "self._join_hidden(described.block_of(status.last_tick + 1), new)",
-        "self._join_hidden(described.block_of(status.last_tick + 1))",
+        "self._join_hidden(described.block_of(before.last_tick + 1), new)",
+        "self._join_hidden(described.block_of(before.last_tick + 1))",
         HIDDEN_KEYS,
     ),
     Mutant(

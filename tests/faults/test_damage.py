@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import random
 import shutil
+import sqlite3
+from contextlib import closing
 from pathlib import Path
 
 import pytest
@@ -78,6 +80,54 @@ def test_every_byte_of_small_tables_counts(intact: Path, tmp_path: Path) -> None
         path = copied(intact, tmp_path / "v")
         path.write_bytes(content[:at] + bytes([content[at] ^ 2]) + content[at + 1 :])
         assert not outcome(tmp_path / "v"), word
+
+
+def changed(intact: Path, to: Path, *statements: str) -> bool:
+    """Whether a store can be used in which SQLite's own check finds no damage."""
+    path = copied(intact, to)
+    with closing(sqlite3.connect(path)) as database:
+        for sql in statements:
+            assert database.execute(sql).rowcount, sql
+        database.commit()
+        assert database.execute("PRAGMA integrity_check").fetchall() == [("ok",)]
+    return outcome(to)
+
+
+@pytest.mark.parametrize("table", ["state", "inputs", "figures"])
+def test_a_bit_that_flips_in_a_value_is_found_though_sqlite_does_not(
+    intact: Path, tmp_path: Path, table: str
+) -> None:
+    flip = f"UPDATE {table} SET body = X'01' || substr(body, 2)"  # noqa: S608 - constants
+    assert not changed(intact, tmp_path / "v", flip)
+
+
+def test_a_part_that_is_older_than_the_others_or_missing_is_found(
+    intact: Path, tmp_path: Path
+) -> None:
+    """As if the disk had lost a write: the noise of an interval that ended would be used again."""
+    newer = tmp_path / "newer"
+    copied(intact, newer)
+    with open_store(newer) as store:
+        store.open("doors").close_through(TICKS)
+    attach = f"ATTACH '{copied(intact, tmp_path / 'older')}' AS older"
+    with closing(sqlite3.connect(newer / "state" / "streams.db")) as database:
+        database.execute(attach)
+        parts = database.execute(
+            "SELECT kind, number FROM main.state JOIN older.state AS other USING (kind, number)"
+            " WHERE main.state.body <> other.body"
+        ).fetchall()
+        assert len(parts) >= 2
+    for kind, number in parts:
+        part = f"kind = {kind} AND number = {number}"
+        shutil.copytree(newer, tmp_path / "v", dirs_exist_ok=True)
+        with closing(sqlite3.connect(tmp_path / "v" / "state" / "streams.db")) as database:
+            database.execute(attach)
+            older = f"SELECT body FROM older.state WHERE {part}"  # noqa: S608 - numbers
+            database.execute(f"UPDATE main.state SET body = ({older}) WHERE {part}")  # noqa: S608
+            database.commit()
+            assert database.execute("PRAGMA integrity_check").fetchall() == [("ok",)]
+        assert not outcome(tmp_path / "v")
+        assert not changed(newer, tmp_path / "v", f"DELETE FROM state WHERE {part}")  # noqa: S608
 
 
 @pytest.mark.parametrize("share", [0.0, 0.05, 0.5, 0.9, 0.999])

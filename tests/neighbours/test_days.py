@@ -152,6 +152,6 @@ def test_a_day_is_one_transaction(tmp_path: Path, monkeypatch: pytest.MonkeyPatc
     ]
     assert np.argwhere(counts_of(store))[:, 0].tolist() == [0, 1, 2, 24, 25, 26]
     store.close()
-    monkeypatch.setattr("fadecount.runs.history.LARGEST_DAY", 10)
+    monkeypatch.setattr("fadecount.runs.LARGEST_DAY", 10)
     with pytest.raises(ParameterError, match="ticks of a day times keys"):
         list(run(path, options(3), until=moment(FIRST + 47), mechanism=EXACT))

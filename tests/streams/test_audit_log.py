@@ -30,7 +30,7 @@ def test_a_stores_acts_are_recorded_with_either_database(
 ) -> None:
     monkeypatch.setenv("XDG_STATE_HOME", str(backend.folder / "home"))
     with backend.open() as store:
-        log = store.audit_log
+        log = store._context.audit_log
         assert log is not None and log.path.is_relative_to(backend.folder)
         stream = store.create(DOORS, keys=("a", "b"), start_tick=1)
         stream.declare(["c"])
@@ -59,7 +59,7 @@ def test_a_log_that_cannot_be_written_prevents_the_act(tmp_path: Path) -> None:
         tmp_path / "state" / "streams.db", fence=FileFence(tmp_path / "fence")
     ) as store:
         store.create(DOORS, keys=("a",), start_tick=1)
-        log = store.audit_log
+        log = store._context.audit_log
         assert log is not None
         path = log.path
         path.unlink()

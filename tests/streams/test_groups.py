@@ -104,6 +104,7 @@ def test_no_streams_lose_more_together_than_their_group_states(seed: int) -> Non
             # the ticks that are over at that moment
             position, now = event // member.tick_seconds + 1, (event + age) // member.tick_seconds
             assert now <= MOST
+            assert isinstance(member.loss, StreamLoss)
             single = exact_loss(member.loss.mechanism, position, now)
             exact += member.loss.sensitivity * single
         total = together.total(age)
@@ -177,7 +178,7 @@ def test_a_stream_that_would_break_the_promise_is_refused(backend: Backend) -> N
         late = fc.Blocks(fc.Level(1, 1.2, lag=12))
         with pytest.raises(ParameterError, match=r"at most 2 in the end, all together, got 2.10"):
             store.create(described("later", late), start_tick=0)
-    details = [each.details for each in entries_of(store.audit_log)]
+    details = [each.details for each in entries_of(store._context.audit_log)]
     assert {"keys": 1, "group": "riders"} in details
 
 

@@ -32,6 +32,7 @@ from fadecount.streams.discovery import DISCOVERED, HiddenKeys
 from fadecount.streams.embargo import SMALLEST_CLASS, drawn
 from fadecount.streams.export import about_stream, csv_text, published_tables, table_rows
 from fadecount.streams.figures import packed, unpacked
+from fadecount.streams.seal import TAG
 from tests.streams.backends import Backend, PostgresBackend, SQLiteBackend
 from tests.streams.hidden_keys import (
     DAYS,
@@ -476,7 +477,7 @@ class TestRefusals:
         with pytest.raises(ParameterError, match="unit must be one person's month"):
             replace(describe(), hidden=months)
         with SQLiteBackend(tmp_path).open() as store:
-            totals = replace(describe(), mechanism=fc.Gradual(epsilon=1.0))
+            totals = describe(mechanism=fc.Gradual(epsilon=1.0))
             with pytest.raises(ParameterError, match="keys must hold at least one name"):
                 create(store, totals)
             with pytest.raises(ParameterError, match="other must be one of the declared"):
@@ -596,7 +597,7 @@ class TestWhatIsStored:
             ((size,),) = backend.query(
                 f"SELECT LENGTH(body) FROM embargo WHERE {stage}"  # noqa: S608
             )
-            sizes.append(size - 57)  # without fingerprint, salt and tag
+            sizes.append(size - TAG)
         assert sizes == [SMALLEST_CLASS] * 3 + [4 * SMALLEST_CLASS]
 
     def test_bodies_are_read_back(self) -> None:
@@ -622,7 +623,7 @@ class TestWhatIsStored:
             stream.close_through(FIRST + 23)
             content = bytes_of(tmp_path)
             assert b"canary-lone" not in content and b"-alone" not in content
-            assert not any(body in content or body[57:] in content for body in bodies)
+            assert not any(body in content or body[:-TAG] in content for body in bodies)
             assert content.count(b"canary-of-some"), "180 persons: it appears"
             stream.close_through(FIRST + 60)
             copy = tmp_path / "copy" / "backup.db"
@@ -656,7 +657,7 @@ class TestWhatIsStored:
     def test_deleting_and_retention(self, backend: Backend) -> None:
         months = fc.Blocks(fc.Level(1, 0.2), fc.Level(24, 0.3), fc.Level(720, 0.5))
         with backend.open(noise=ScriptedNoise([40], [0])) as store:  # type: ignore[arg-type]
-            stream = create(store, replace(describe(), mechanism=months))
+            stream = create(store, describe(mechanism=months))
             for day in range(70):
                 bring(stream, "a", [1])
                 stream.close_through(FIRST + 24 * day + 23)
@@ -680,7 +681,7 @@ def everything_read(backend: Backend) -> list[object]:
         stream, status = reader.stream("pages"), reader.status("pages")
         table = stream.discovered()
         return [
-            replace(status, uid="", commit_id="", previous_commit_id=None, digest=b""),
+            replace(status, uid="", commit_id="", previous_commit_id=None),
             reader.keys("pages"),
             [column.tolist() for column in table.values()],
             stream.figures("1h").values.tolist(),

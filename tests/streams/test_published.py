@@ -22,11 +22,12 @@ from fadecount.errors import FadecountError, ParameterError, RemovedError
 from fadecount.noise import DiscreteLaplace
 from fadecount.streams import Description, Ticks
 from fadecount.streams.calendar import BlockCalendar
-from fadecount.streams.figures import FigureRows, FiguresInMemory
+from fadecount.streams.figures import FigureRows
 from fadecount.streams.published import Published
 from fadecount.streams.slots import FINAL, PROVISIONAL, REVISED, Figures
 from tests.counters.block_reference import NamedNoise as BlockNoise
 from tests.false_alarm import EACH, explained
+from tests.streams.memory import FiguresInMemory
 
 VIENNA = "Europe/Vienna"
 QUARTERS = Ticks(tick_seconds=900, zone=VIENNA)

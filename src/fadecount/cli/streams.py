@@ -90,7 +90,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 def run(arguments: argparse.Namespace) -> int:
     if arguments.action in _CONFIRMED and not arguments.yes:
         raise ParameterError(f"--yes must be given: {_CONFIRMED[arguments.action]}")
-    from fadecount.service.settings import open_reader
+    from fadecount.streams.storage import open_reader
 
     with open_reader(storage_from(arguments)) as reader:
         _ACTIONS[arguments.action](arguments, reader)
@@ -149,7 +149,7 @@ def _public_info(status: Status, keys: tuple[str, ...] | None = None) -> dict[st
     """What is public about a stream, in the same form as over HTTP."""
     from dataclasses import asdict
 
-    from fadecount.service.answers import stream_info
+    from fadecount.streams.info import stream_info
 
     return asdict(stream_info(status, "unknown", time.time(), keys))
 
@@ -291,7 +291,7 @@ def _plot(arguments: argparse.Namespace, reader: Reader) -> None:
 
 def _writing(arguments: argparse.Namespace) -> Store:
     """Open a store that exists, to change it."""
-    from fadecount.service.settings import open_store
+    from fadecount.streams.storage import open_store
 
     return open_store(storage_from(arguments), lock_wait_seconds=5.0)
 

@@ -49,23 +49,15 @@ def plan_publication(publication: Publication) -> tuple[Series, ...]:
 def millionths(publication: Publication, series: Sequence[Series], age: int) -> int:
     """What one unit loses until it is ``age`` ticks old, by all that is published about it: by the
     measures that are open at one time, whichever time that is."""
-    lost = [(part.measure, each.millionths(age)) for part, each in _pairs(publication, series)]
-    return max(
-        sum(each for measure, each in lost if measure in together)
-        for together in _together(publication)
-    )
+    lost = [each.millionths(age) for each in series]
+    return max(sum(lost[at] for at in together) for together in publication.together)
 
 
 def delta_of(publication: Publication, series: Sequence[Series]) -> Fraction:
     """The chance with which one unit may lose more, because of hidden keys."""
-    chances = [
-        (part.measure, Fraction(each.selection.delta))
-        for part, each in _pairs(publication, series)
-        if each.selection is not None
-    ]
+    chances = [Fraction(each.selection.delta if each.selection else 0) for each in series]
     return max(
-        sum((each for measure, each in chances if measure in together), Fraction())
-        for together in _together(publication)
+        sum((chances[at] for at in together), Fraction()) for together in publication.together
     )
 
 
@@ -98,25 +90,6 @@ def age_bound(publication: Publication, seconds: int) -> int:
     """The largest age in ticks at which a unit is younger than so many seconds, or may be."""
     more = 0 if publication.unit.of == "event" else -2
     return max(-1, -(-seconds // publication.tick_seconds) + more)
-
-
-def _together(publication: Publication) -> list[list[Measure]]:
-    """The measures that are open at the same time, for each time at which one begins."""
-    begins = {measure.start or publication.start for measure in publication.measures}
-    return [
-        [
-            each
-            for each in publication.measures
-            if (each.start or publication.start) <= begin and (each.until or "9999") > begin
-        ]
-        for begin in sorted(begins)
-    ]
-
-
-def _pairs(
-    publication: Publication, series: Sequence[Series]
-) -> Iterator[tuple[MeasurePart, Series]]:
-    return zip(publication.parts, series, strict=True)
 
 
 # Parts
@@ -172,9 +145,17 @@ def _other_shares(publication: Publication, measure: Measure) -> Fraction:
     """The most that all others have together while a measure is open, with the reserve."""
     return _exact(publication.reserve) + max(
         sum((_exact(each.share) for each in together if each != measure), Fraction())
-        for together in _together(publication)
-        if measure in together
+        for together in _with(publication, measure)
     )
+
+
+def _with(publication: Publication, measure: Measure) -> Iterator[list[Measure]]:
+    """The measures that are open together with this one, for each time at which one begins."""
+    parts = publication.parts
+    for numbers in publication.together:
+        together = [parts[at].measure for at in numbers if parts[at].part == "keys"]
+        if measure in together:
+            yield together
 
 
 def _exact(number: float) -> Fraction:
@@ -204,11 +185,7 @@ def _rounded_up(exact: Fraction) -> float:
 
 def _delta(publication: Publication, measure: Measure) -> float:
     """The chance of a measure, the same for all that discover at one time; rounded down."""
-    count = max(
-        sum(each.discover for each in together)
-        for together in _together(publication)
-        if measure in together
-    )
+    count = max(sum(each.discover for each in together) for together in _with(publication, measure))
     exact = Fraction(publication.delta or 0) / count
     nearest = float(exact)
     return nearest if nearest <= exact else math.nextafter(nearest, 0.0)

@@ -29,7 +29,7 @@ from fractions import Fraction
 from functools import lru_cache
 from itertools import pairwise
 from pathlib import Path
-from typing import TYPE_CHECKING, Literal, NamedTuple
+from typing import TYPE_CHECKING, Any, Literal, NamedTuple
 from zoneinfo import ZoneInfo
 
 import numpy as np
@@ -249,18 +249,21 @@ class Series:
     open_ticks: int = 0
     other: str | None = None
 
-    def millionths(self, age: int) -> int:
+    def millionths(self, age: int, *, shifted: bool = True) -> int:
         """What a unit loses through it until it is ``age`` ticks old. Each of its keys is declared
-        or hidden, so that it loses the larger of both under it; with ``other`` their sum.
+        or hidden, so that it loses the larger of both under it; with ``other`` their sum. If it is
+        not ``shifted``, blocks may end at once: then it is what somebody loses of whom everything
+        happened in one tick, by the age of that tick.
 
-        Exact for blocks; running totals are rounded up, as all that their unit did were as old.
+        Exact for blocks. For running totals it is rounded up, as if all of the unit were so old.
         """
         if not isinstance(self.mechanism, Blocks):
             loss = self.mechanism.composed_loss(min(max(age, 0), LONGEST), times=self.weight)
             return math.ceil(Fraction(loss.epsilon) * MILLION) if age >= 0 else 0
-        declared, hidden = spent(self.mechanism, self.shifts, age), 0
+        shifts = self.shifts if shifted else (0,) * len(self.shifts)
+        declared, hidden = spent(self.mechanism, shifts, age), 0
         if self.selection is not None:
-            hidden = self.selection.spent(age - self.open_ticks)
+            hidden = self.selection.spent(age - self.open_ticks * shifted)
         together = declared + hidden if self.other is not None else max(declared, hidden)
         return self.weight * together
 
@@ -274,6 +277,32 @@ class Series:
         ages = {shift + stage.lag for level, shift in pairs for stage in level.stages}
         stages = () if self.selection is None else self.selection.stages
         return sorted(ages | {self.open_ticks + lag for lag, _ in stages})
+
+    def to_json(self) -> dict[str, Any]:
+        """The fields, for JSON."""
+        return {
+            "measure": self.measure,
+            "part": self.part,
+            "mechanism": self.mechanism.to_json(),
+            "weight": self.weight,
+            "shifts": self.shifts,
+            "selection": None if self.selection is None else self.selection.to_json(),
+            "open_ticks": self.open_ticks,
+            "other": self.other,
+        }
+
+    @classmethod
+    def from_json(cls, fields: Mapping[str, Any]) -> Series:
+        """The series with these fields."""
+        selection = fields["selection"]
+        return cls(
+            **{
+                **fields,
+                "mechanism": Mechanism.from_json(fields["mechanism"]),
+                "shifts": tuple(fields["shifts"]),
+                "selection": None if selection is None else Discovery.from_json(selection),
+            }
+        )
 
 
 def spent(blocks: Blocks, shifts: Sequence[int], age: int) -> int:
@@ -436,10 +465,26 @@ class Publication:
 
     def _follow(self, name: str) -> bool:
         """Whether the measures of a name follow each other in time."""
-        spans = [(each.start, each.until) for each in self.measures if each.name == name]
-        return all(
-            end is not None and begin is not None and end <= begin
-            for (_, end), (begin, _) in pairwise(spans)
+        spans = [self.span(each) for each in self.measures if each.name == name]
+        return all(end <= begin for (_, end), (begin, _) in pairwise(spans))
+
+    def span(self, measure: Measure) -> tuple[float, float]:
+        """When a measure begins and ends, in Unix seconds."""
+        zone, place = zone_of(self.zone), f"measures.{measure.name}"
+        begin = local_time(f"{place}.start", measure.start or self.start, zone).timestamp()
+        if measure.until is None:
+            return begin, math.inf
+        return begin, local_time(f"{place}.until", measure.until, zone).timestamp()
+
+    @property
+    def together(self) -> tuple[tuple[int, ...], ...]:
+        """The numbers of the parts that are open at the same time, for each time at which one
+        begins."""
+        spans = [self.span(each.measure) for each in self.parts]
+        moments = sorted({begin for begin, _ in spans})
+        return tuple(
+            tuple(at for at, (begin, end) in enumerate(spans) if begin <= moment < end)
+            for moment in moments
         )
 
     def _check_measure(self, measure: Measure, place: str) -> None:
@@ -506,8 +551,8 @@ class Publication:
                     bound = f"when a {'tick' if self.unit.of == 'event' else self.unit.slot} begins"
                     remedy = "each unit keeps one promise"
                     raise bad_parameter(f"{place}.{name}", text, bound, remedy)
-                if moment <= (last or begin) and (last or name == "until"):
-                    bound = "after its start"
+                if moment < begin or (name == "until" and moment <= (last or begin)):
+                    bound = "after its start, and not before that of the publication"
                     raise bad_parameter(f"{place}.{name}", text, bound, "correct the times")
                 last = moment
 
@@ -618,6 +663,11 @@ def _written(name: str, text: str) -> str:
         raise bad_parameter(name, text, "a local time without an offset", "leave the offset out")
     at_midnight = moment.time() == datetime.min.time()
     return moment.date().isoformat() if at_midnight else moment.isoformat(timespec="seconds")
+
+
+def local_time(name: str, text: str, zone: ZoneInfo) -> datetime:
+    """A written date or time, in the zone."""
+    return datetime.fromisoformat(_written(name, text)).replace(tzinfo=zone)
 
 
 @lru_cache(maxsize=64)

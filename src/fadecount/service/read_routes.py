@@ -23,9 +23,7 @@ from fadecount.service.answers import (
     FigurePage,
     Privacy,
     PublishedFigure,
-    StreamInfo,
     StreamPage,
-    stream_info,
 )
 from fadecount.service.fading_curve import FadingCurve
 from fadecount.service.http import (
@@ -47,6 +45,7 @@ from fadecount.service.settings import Clock
 from fadecount.service.tokens import Access, Grant
 from fadecount.streams.description import TOTAL
 from fadecount.streams.export import table_rows
+from fadecount.streams.info import StreamInfo, stream_info
 from fadecount.streams.published import Published
 from fadecount.streams.reader import Reader
 from fadecount.streams.slots import Figures, no_figures

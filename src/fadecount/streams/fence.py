@@ -292,6 +292,30 @@ class ServerFence(Fence):
         )
 
 
+class NullFence(Fence):
+    """The fence of a store that nobody can copy or restore, since it ends with its process."""
+
+    def __init__(self) -> None:
+        super().__init__("nowhere")
+        self._marks: dict[str, Mark] = {}
+
+    def _connect(self) -> Database:
+        raise AssertionError("nothing is written")
+
+    def _is_inside(self, store: Database) -> bool:  # noqa: ARG002
+        return False
+
+    def read(self, uid: str) -> Mark | None:
+        return self._marks.get(uid)
+
+    def marks(self, *_: object) -> dict[str, Mark]:
+        return {}
+
+    def move_together(self, moves: Sequence[Move]) -> dict[str, FenceError]:
+        self._marks.update((each.uid, each.mark) for each in moves)
+        return {}
+
+
 def default_folder() -> Path:
     """``$XDG_STATE_HOME/fadecount``, by default ``~/.local/state/fadecount``."""
     return Path(os.environ.get("XDG_STATE_HOME") or Path.home() / ".local" / "state") / "fadecount"
