@@ -48,10 +48,11 @@ def describe(
     other: str | None = None,
     sample: float = 1.0,
     per_address: int | None = None,
+    mechanism: fc.Mechanism = DAYS,
 ) -> Description:
     return Description(
         name="pages",
-        mechanism=DAYS,
+        mechanism=mechanism,
         ticks=HOURS,
         unit=Unit(of="person", per="1d", keys=keys, events=events),
         hidden=HiddenKeys(discovery=discovery, other=other, sample=sample, per_address=per_address),

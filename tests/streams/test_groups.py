@@ -105,6 +105,7 @@ def test_no_streams_lose_more_together_than_their_group_states(seed: int) -> Non
             # the ticks that are over at that moment
             position, now = event // member.tick_seconds + 1, (event + age) // member.tick_seconds
             assert now <= MOST
+            assert isinstance(member.loss, StreamLoss)
             single = exact_loss(member.loss.mechanism, position, now)
             exact += member.loss.sensitivity * single
         total = together.total(age)

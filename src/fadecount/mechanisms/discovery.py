@@ -167,6 +167,11 @@ class Discovery:
         losses = np.array([self.keys * each / MILLION for each in millionths])
         return shaped(losses[np.searchsorted(lags, ages, side="right")], ages)
 
+    def spent(self, since: int) -> int:
+        """The budget of one count, in millionths, so many steps after the block's end."""
+        stages = (epsilon for lag, epsilon in self.stages if lag <= since)
+        return max((round(epsilon * MILLION) for epsilon in stages), default=0)
+
     def passing(self, stage: int) -> float:
         """The chance that a key which one person alone brought is shown by a stage, rounded up."""
         return self.chance(1, stage)
