@@ -8,6 +8,7 @@ import os
 import random
 import tempfile
 from collections.abc import Iterator, Sequence
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -94,9 +95,11 @@ def test_it_notices_a_cap_that_is_passed(folder: Path, monkeypatch: pytest.Monke
 def test_it_notices_a_position_that_is_not_stored_with_what_was_read(
     folder: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    written = inputs.Intake._write
+    accept = inputs.Intake._accept
     monkeypatch.setattr(
-        inputs.Intake, "_write", lambda intake, tick, taken, _: written(intake, tick, taken, None)
+        inputs.Intake,
+        "_accept",
+        lambda intake, acceptance: accept(intake, replace(acceptance, position=None)),
     )
     with pytest.raises(AssertionError, match=r"were not stored together|nobody sent"):
         campaign(folder, 100, 1, None, lives_per_store=20)

@@ -70,7 +70,7 @@ def test_a_day_is_drawn_once(backend: Backend, step: str) -> None:
         assert bool(database.query("SELECT 1 FROM hidden")) is not committed
         waiting = database.query("SELECT body FROM embargo WHERE level = -1")
         assert len(waiting) == committed
-        before = [list(each.keys) for each in read_figures(database, 1, -1, 0, 0, 1 << 40)]
+        before = [list(each.keys) for each in read_figures(database, 1, 0, -1, 0, 0, 1 << 40)]
         if not committed:
             bring(stream, "x", ["late"])  # again: it is one person's first key of the day
         stream.close_through(FIRST + 60)

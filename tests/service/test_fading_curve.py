@@ -23,20 +23,25 @@ def curve(mechanism: fc.Mechanism, sensitivity: int = 1, tick_seconds: int = 60)
     )
 
 
+def mechanism_of(fading: FadingCurve) -> fc.mechanisms.Mechanism:
+    assert isinstance(fading.stream, StreamLoss)
+    return fading.stream.mechanism
+
+
 def test_visits_of_a_person_add_up() -> None:
     fading = curve(fc.Gradual(epsilon=0.1), 2, 3600)
     found = fading.person(2, 86400, 10 * 86400)
     ages = [24 * each for each in range(1, 11) for _ in range(2)]
-    assert found.loss >= 2 * math.fsum(fading.mechanism.loss(age) for age in ages)
+    assert found.loss >= 2 * math.fsum(mechanism_of(fading).loss(age) for age in ages)
     assert found.loss == pytest.approx(
-        2 * math.fsum(fading.mechanism.loss(age) for age in ages), rel=1e-12
+        2 * math.fsum(mechanism_of(fading).loss(age) for age in ages), rel=1e-12
     )
-    exact = 2 * fading.mechanism.loss_of([300 - age for age in ages], now=300)
+    exact = 2 * mechanism_of(fading).loss_of([300 - age for age in ages], now=300)
     assert found.loss >= exact
     assert found.subject == "Someone who came 2 times in 1 day for 1 week 3 days"
     assert fading.person(1, 604800, 86400).loss == fading.loss(86400).epsilon
     rare = fading.person(10, 365 * 86400, 30 * 86400)
-    assert rare.loss == pytest.approx(20 * fading.mechanism.loss(720)), (
+    assert rare.loss == pytest.approx(20 * mechanism_of(fading).loss(720)), (
         "all ten may have come at once"
     )
     small = curve(fc.Gradual(epsilon=0.001), tick_seconds=3600).person(1, 86400, 604800)
@@ -122,7 +127,7 @@ def test_events_of_a_person_in_one_tick_are_one_unit() -> None:
     fading = curve(fc.Gradual(epsilon=0.1), 5, 86400)
     often = replace(fading, unit=Unit(of="person", events=5)).person(24, 86400, 10 * 86400).loss
     daily = fading.person(1, 86400, 10 * 86400).loss
-    assert often == pytest.approx(daily + 5 * fading.mechanism.loss(0)), (
+    assert often == pytest.approx(daily + 5 * mechanism_of(fading).loss(0)), (
         "ten days reach into eleven ticks"
     )
     assert fading.person(24, 86400, 10 * 86400).loss == pytest.approx(24 * daily)
@@ -140,7 +145,7 @@ def test_the_curve_never_falls_and_holds_what_is_stated() -> None:
 
 def test_a_factor_multiplies_every_loss() -> None:
     plain = curve(fc.Gradual(epsilon=0.1, exponent=2.0))
-    twice = curve(plain.mechanism, sensitivity=2)
+    twice = curve(mechanism_of(plain), sensitivity=2)
     for one, two in zip(plain.curve(), twice.curve(), strict=True):
         assert 2 * one.loss <= two.loss <= 2 * one.loss * (1 + 1e-12)
 

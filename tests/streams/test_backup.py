@@ -10,7 +10,6 @@ import sqlite3
 import subprocess
 import sys
 from contextlib import closing
-from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -326,7 +325,8 @@ def test_a_backup_has_every_row(tmp_path: Path) -> None:
     filled(backend)
     with backend.open() as store:
         hours = fc.Blocks(fc.Level(1, 0.5), fc.Level(60, 1.0))
-        stream = store.create(replace(describe("blocks"), mechanism=hours), start_tick=0)
+        described = Description(name="blocks", mechanism=hours, ticks=Ticks(tick_seconds=60))
+        stream = store.create(described, start_tick=0)
         stream.close_through(5)
     back_up(tmp_path)
     contents = []

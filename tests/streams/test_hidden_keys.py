@@ -477,7 +477,7 @@ class TestRefusals:
         with pytest.raises(ParameterError, match="unit must be one person's month"):
             replace(describe(), hidden=months)
         with SQLiteBackend(tmp_path).open() as store:
-            totals = replace(describe(), mechanism=fc.Gradual(epsilon=1.0))
+            totals = describe(mechanism=fc.Gradual(epsilon=1.0))
             with pytest.raises(ParameterError, match="keys must hold at least one name"):
                 create(store, totals)
             with pytest.raises(ParameterError, match="other must be one of the declared"):
@@ -657,7 +657,7 @@ class TestWhatIsStored:
     def test_deleting_and_retention(self, backend: Backend) -> None:
         months = fc.Blocks(fc.Level(1, 0.2), fc.Level(24, 0.3), fc.Level(720, 0.5))
         with backend.open(noise=ScriptedNoise([40], [0])) as store:  # type: ignore[arg-type]
-            stream = create(store, replace(describe(), mechanism=months))
+            stream = create(store, describe(mechanism=months))
             for day in range(70):
                 bring(stream, "a", [1])
                 stream.close_through(FIRST + 24 * day + 23)

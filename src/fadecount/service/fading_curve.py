@@ -15,10 +15,10 @@ from functools import lru_cache
 import numpy as np
 
 from fadecount.durations import UNITS, format_duration
-from fadecount.mechanisms import ONE_EVENT, Blocks, Loss, Mechanism, Unit
+from fadecount.mechanisms import ONE_EVENT, Loss, Unit
 from fadecount.rounding import shown_chance, shown_loss
 from fadecount.service.answers import Statement
-from fadecount.streams.loss import StreamLoss
+from fadecount.streams.loss import UnitLoss
 
 LONGEST_SECONDS = 100 * UNITS["y"]
 _LANDMARKS = (*(UNITS[unit] for unit in ("m", "h", "d", "w", "mo", "y")), 10 * UNITS["y"])
@@ -33,14 +33,10 @@ class FadingCurve:
     wrong for a time), a unit has lost as much as one that is so many ticks older.
     """
 
-    stream: StreamLoss
+    stream: UnitLoss
     tick_seconds: int
     ahead: int = 0
     unit: Unit = ONE_EVENT
-
-    @property
-    def mechanism(self) -> Mechanism:
-        return self.stream.mechanism
 
     def loss(self, age_seconds: float) -> Loss:
         """The loss of a unit of that age, for the worst moment within its tick: rounded up to whole
@@ -66,16 +62,14 @@ class FadingCurve:
         """The loss at ages from one tick to a hundred years, evenly spaced in their logarithm; of
         blocks also where it grows."""
         ages = set(curve_ages(self.tick_seconds))
-        if isinstance(self.mechanism, Blocks):
-            steps = self.mechanism.loss_steps(self.tick_seconds)
-            ages |= {max(1, age) * self.tick_seconds for age, _ in steps}
+        ages |= {max(1, age) * self.tick_seconds for age in self.stream.grows_at}
         return [self.statement(age) for age in sorted(ages)]
 
     def person(self, visits: int, every_seconds: int, during_seconds: int) -> Statement:
         """The loss of all visits of a person who came up to ``visits`` times in any
         ``every_seconds``, for so long until now.
 
-        An upper bound, whenever the visits were (:meth:`StreamLoss.of_person`).
+        An upper bound, whenever the visits were (:meth:`UnitLoss.of_person`).
         """
         loss = self.stream.of_person(
             visits,

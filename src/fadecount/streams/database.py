@@ -31,7 +31,7 @@ TABLES: Mapping[str, str] = {
         id {identity}, name TEXT NOT NULL UNIQUE, uid TEXT NOT NULL, description TEXT NOT NULL,
         group_name TEXT,
         first_tick BIGINT NOT NULL, last_tick BIGINT NOT NULL, published_tick BIGINT NOT NULL,
-        width BIGINT NOT NULL, commit_id TEXT NOT NULL, previous_commit_id TEXT,
+        widths TEXT NOT NULL, commit_id TEXT NOT NULL, previous_commit_id TEXT,
         midnights TEXT, retain_seconds BIGINT, kept TEXT NOT NULL, upkeep_tick BIGINT NOT NULL""",
     "deleted": """
         name TEXT PRIMARY KEY, uid TEXT NOT NULL, description TEXT NOT NULL, group_name TEXT,
@@ -41,11 +41,12 @@ TABLES: Mapping[str, str] = {
         token TEXT PRIMARY KEY, role TEXT NOT NULL, stream TEXT, label TEXT NOT NULL,
         created BIGINT NOT NULL, expires BIGINT, digest TEXT NOT NULL""",
     "key_blocks": """
-        stream BIGINT NOT NULL, position BIGINT NOT NULL, names TEXT NOT NULL, step BIGINT NOT NULL,
-        PRIMARY KEY (stream, position)""",
+        stream BIGINT NOT NULL, series BIGINT NOT NULL, position BIGINT NOT NULL,
+        names TEXT NOT NULL, step BIGINT NOT NULL, PRIMARY KEY (stream, series, position)""",
     "state": """
-        stream BIGINT NOT NULL, kind BIGINT NOT NULL, number BIGINT NOT NULL,
-        body {bytes} NOT NULL, PRIMARY KEY (stream, kind, number)""",
+        stream BIGINT NOT NULL, series BIGINT NOT NULL, kind BIGINT NOT NULL,
+        number BIGINT NOT NULL, body {bytes} NOT NULL,
+        PRIMARY KEY (stream, series, kind, number)""",
     "inputs": "id {identity}, stream BIGINT NOT NULL, body {bytes} NOT NULL",
     "seen": """
         stream BIGINT NOT NULL, batch {bytes} NOT NULL, tick BIGINT NOT NULL,
@@ -57,23 +58,26 @@ TABLES: Mapping[str, str] = {
         stream BIGINT NOT NULL, block BIGINT NOT NULL, body {bytes} NOT NULL,
         PRIMARY KEY (stream, block)""",
     "hidden": """
-        id {identity}, stream BIGINT NOT NULL, block BIGINT NOT NULL, body {bytes} NOT NULL""",
+        id {identity}, stream BIGINT NOT NULL, series BIGINT NOT NULL, block BIGINT NOT NULL,
+        body {bytes} NOT NULL""",
     "positions": """
         stream BIGINT NOT NULL, source TEXT NOT NULL, body {bytes} NOT NULL,
         PRIMARY KEY (stream, source)""",
     "embargo": """
-        stream BIGINT NOT NULL, level BIGINT NOT NULL, stage BIGINT NOT NULL,
-        first_tick BIGINT NOT NULL, end_tick BIGINT NOT NULL, public_tick BIGINT NOT NULL,
-        body {bytes} NOT NULL, PRIMARY KEY (stream, level, stage, end_tick)""",
+        stream BIGINT NOT NULL, series BIGINT NOT NULL, level BIGINT NOT NULL,
+        stage BIGINT NOT NULL, first_tick BIGINT NOT NULL, end_tick BIGINT NOT NULL,
+        public_tick BIGINT NOT NULL, body {bytes} NOT NULL,
+        PRIMARY KEY (stream, series, level, stage, end_tick)""",
     "figures": """
-        stream BIGINT NOT NULL, level BIGINT NOT NULL, stage BIGINT NOT NULL,
-        first_tick BIGINT NOT NULL, end_tick BIGINT NOT NULL, body {bytes} NOT NULL,
-        digest {bytes} NOT NULL,
-        PRIMARY KEY (stream, level, stage, first_tick)""",
+        stream BIGINT NOT NULL, series BIGINT NOT NULL, level BIGINT NOT NULL,
+        stage BIGINT NOT NULL, first_tick BIGINT NOT NULL, end_tick BIGINT NOT NULL,
+        body {bytes} NOT NULL, digest {bytes} NOT NULL,
+        PRIMARY KEY (stream, series, level, stage, first_tick)""",
 }
 """The columns of each table. ``streams`` holds each stream's status; ``state`` and ``inputs`` hold
 true counts, ``hidden`` undeclared keys of the open day, ``embargo`` figures before their time; only
-``figures`` is for readers. Who writes and destroys each row: docs/data.md."""
+``figures`` is for readers. ``series`` is a number in :attr:`Description.series`. Who writes and
+destroys each row: docs/data.md."""
 
 PUBLIC_TABLES = ("about", "streams", "deleted", "key_blocks", "figures", "sqlite_master")
 """What a reader may select from."""
@@ -82,7 +86,7 @@ INDEXES: Mapping[str, str] = {
     "streams_by_group": "streams (group_name)",
     "deleted_by_group": "deleted (group_name)",
     "inputs_by_stream": "inputs (stream, id)",
-    "hidden_by_block": "hidden (stream, block)",
+    "hidden_by_block": "hidden (stream, series, block)",
     "seen_by_tick": "seen (stream, tick)",
     "embargo_by_tick": "embargo (stream, public_tick)",
 }

@@ -29,21 +29,22 @@ _HEAD = struct.Struct("<iiB")
 """How many blocks and keys a body has, and the bytes of each value."""
 _SHAPE = slice(4, _HEAD.size)
 """Where a body says how many keys it has, and how wide its values are."""
-_PLACE = struct.Struct("<5q")
+_PLACE = struct.Struct("<6q")
 
 _ROWS = (
-    "SELECT first_tick, end_tick, body, digest FROM figures WHERE stream = ? AND level = ? AND"
-    " stage = ? AND first_tick >= COALESCE((SELECT MAX(first_tick) FROM figures WHERE stream = ?"
-    " AND level = ? AND stage = ? AND first_tick <= ?), ?) AND first_tick < ? ORDER BY first_tick"
+    "SELECT first_tick, end_tick, body, digest FROM figures WHERE stream = ? AND series = ? AND"
+    " level = ? AND stage = ? AND first_tick >= COALESCE((SELECT MAX(first_tick) FROM figures WHERE"
+    " stream = ? AND series = ? AND level = ? AND stage = ? AND first_tick <= ?), ?) AND"
+    " first_tick < ? ORDER BY first_tick"
 )
 """Begins with the row that holds the first tick, or the one before it."""
 
 
 @dataclass(frozen=True, slots=True, eq=False)
 class FigureRows:
-    """The figures of the adjacent blocks of a level, at a stage, that lie in the ticks from
-    ``first_tick`` to before ``end_tick``: values in the shape (blocks, keys of that time). Keys
-    that appeared by themselves are in ``keys``, sorted."""
+    """The figures of the adjacent blocks of a level of a series, at a stage, that lie in the ticks
+    from ``first_tick`` to before ``end_tick``: values in the shape (blocks, keys of that time).
+    Keys that appeared by themselves are in ``keys``, sorted."""
 
     level: int
     stage: int
@@ -51,6 +52,7 @@ class FigureRows:
     end_tick: int
     values: Numbers
     keys: Sequence[str] = ()
+    series: int = 0
 
 
 FigureSource = Callable[[int, int, int, int], Iterable[FigureRows]]
@@ -107,21 +109,21 @@ def write_figures(database: Database, figures: Iterable[tuple[int, FigureRows]])
     rows = []
     for stream, each in figures:
         body = packed(each.values, each.keys, kind=_narrowest(each.values))
-        place = (stream, each.level, each.stage, each.first_tick, each.end_tick)
+        place = (stream, each.series, each.level, each.stage, each.first_tick, each.end_tick)
         rows.append((*place, body, _digest(body, *place)))
     database.change_many(
-        "INSERT INTO figures (stream, level, stage, first_tick, end_tick, body, digest)"
-        " VALUES (?, ?, ?, ?, ?, ?, ?)",
+        "INSERT INTO figures (stream, series, level, stage, first_tick, end_tick, body, digest)"
+        " VALUES (?, ?, ?, ?, ?, ?, ?, ?)",
         rows,
     )
 
 
 def read_figures(
-    database: Database, stream: int, level: int, stage: int, first: int, end: int
+    database: Database, stream: int, series: int, level: int, stage: int, first: int, end: int
 ) -> Iterator[FigureRows]:
     """The stored figures of the rows that hold ticks from ``first`` to before ``end``, in order.
     Adjacent rows for the same keys are given together: a row written by a tick is one block."""
-    place, waiting = (stream, level, stage), list[tuple[int, int, bytes]]()
+    place, waiting = (stream, series, level, stage), list[tuple[int, int, bytes]]()
     for begin, until, body, digest in database.query(_ROWS, (*place, *place, first, first, end)):
         if not isinstance(body, bytes) or digest != _digest(body, *place, begin, until):
             raise StoreError("a stored figure is damaged; take an intact copy of the store")

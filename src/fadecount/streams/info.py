@@ -9,7 +9,7 @@ from typing import Any
 
 from fadecount.mechanisms import Blocks, Mechanism, Unit
 from fadecount.streams.calendar import BlockCalendar
-from fadecount.streams.loss import StreamLoss
+from fadecount.streams.loss import UnitLoss
 from fadecount.streams.status import Status
 
 
@@ -126,7 +126,7 @@ def stream_info(
     )
 
 
-def _levels(status: Status, loss: StreamLoss, with_next: bool) -> tuple[LevelInfo, ...]:
+def _levels(status: Status, loss: UnitLoss, with_next: bool) -> tuple[LevelInfo, ...]:
     description, calendar = status.description, status.calendar if with_next else None
     mechanism, seconds = description.mechanism, description.ticks.tick_seconds
     if not isinstance(mechanism, Blocks):

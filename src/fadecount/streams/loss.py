@@ -16,6 +16,7 @@ from __future__ import annotations
 
 import math
 import re
+from abc import ABC, abstractmethod
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from fractions import Fraction
@@ -28,35 +29,19 @@ from numpy.typing import ArrayLike
 from fadecount.checks import LONGEST, require_real
 from fadecount.durations import format_duration, parse_duration
 from fadecount.errors import ParameterError, bad_parameter
-from fadecount.mechanisms import ONE_EVENT, Loss, Mechanism, Unit
+from fadecount.mechanisms import ONE_EVENT, Blocks, Loss, Mechanism, Unit
+from fadecount.mechanisms.levels import MILLION
 from fadecount.mechanisms.loss import round_up
+from fadecount.planning.publication import Series
 from fadecount.rounding import DUST, shown_loss
 from fadecount.streams.discovery import HiddenKeys
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class StreamLoss:
-    """The privacy loss of a stream for one protected unit, by its age, given everything published.
-    Every output uses this class.
+class UnitLoss(ABC):
+    """The privacy loss of one protected unit, by its age, given everything that a stream or a
+    publication has published. Every output uses this class."""
 
-    A unit changes counts by up to ``sensitivity``, all keys together. Every figure is an upper
-    bound, rounded up.
-
-    Under each of its keys a unit is counted as declared or as ``hidden``, so it loses the larger of
-    both; under a hidden key that also counts in ``other``, their sum. With hidden keys the loss may
-    be larger with the chance :attr:`delta`. Nothing is shown of a hidden key before its slot ends,
-    which is ``open_ticks`` ticks or more after its first.
-
-    >>> import fadecount as fc
-    >>> fading = fc.Gradual(epsilon=0.125)
-    >>> StreamLoss(mechanism=fading, sensitivity=2).at_age(5).epsilon == 2 * fading.loss(5)
-    True
-    """
-
-    mechanism: Mechanism
-    sensitivity: int = 1
-    hidden: HiddenKeys | None = None
-    open_ticks: int = 0
+    hidden: HiddenKeys | None
 
     @property
     def delta(self) -> float:
@@ -93,14 +78,107 @@ class StreamLoss:
         where the unit is a day.)
         """
         ages = -(-np.arange(during, 0, -every, dtype=np.int64) // tick_seconds)
-        loss = self._total(ages + ahead, visits)
+        loss = self.total(ages + ahead, visits)
         if unit.of == "event" or unit.per != "tick":
             return loss
         newest = -1 if ahead else 0  # figures ahead of the clock hold the present tick
         each_tick = np.arange(newest, -(-during // tick_seconds) + 1, dtype=np.int64)
-        return min(loss, self._total(each_tick + ahead), key=lambda one: one.epsilon)
+        return min(loss, self.total(each_tick + ahead), key=lambda one: one.epsilon)
 
-    def _total(self, age: ArrayLike, units: int = 1, open_ticks: int = 0) -> Loss:
+    @property
+    @abstractmethod
+    def grows_at(self) -> tuple[int, ...]:
+        """The ages in ticks at which the loss of blocks grows; none of a smooth curve."""
+
+    def exact(self, age: int) -> Loss:
+        """:meth:`at_age`, computed."""
+        return self.total(age)
+
+    @abstractmethod
+    def total(self, age: ArrayLike, units: int = 1) -> Loss:
+        """The sum of the losses of so many visits at each of these ages. Each costs at most a unit
+        whose slot ended with it."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class PublicationLoss(UnitLoss):
+    """The loss of a publication: the sum of those of all series that are open at the same time,
+    exact in millionths; the largest such sum, where measures begin and end.
+
+    The age of a unit counts from the calendar start of its slot. A block of a level ends at the
+    earliest a fixed number of ticks later (``Series.shifts``): the unit is that much older when the
+    block is published. What would end earlier waits.
+    """
+
+    together: tuple[tuple[Series, ...], ...]
+    hidden: HiddenKeys | None = None
+
+    def total(self, age: ArrayLike, units: int = 1) -> Loss:
+        ages = np.clip(age, 0, LONGEST).ravel().tolist()
+        mechanism, weight = self.together[0][0].mechanism, self.together[0][0].weight
+        if not isinstance(mechanism, Blocks):  # alone in its publication
+            return mechanism.composed_loss(ages, times=units * weight)
+        return Loss(units * sum(self._millionths(each, shifted=False) for each in ages) / MILLION)
+
+    def exact(self, age: int) -> Loss:
+        if not isinstance(self.together[0][0].mechanism, Blocks):
+            return self.total(age)
+        return Loss(self._millionths(age, shifted=True) / MILLION)
+
+    @property
+    def grows_at(self) -> tuple[int, ...]:
+        ages: set[int] = set()
+        for each in {series for together in self.together for series in together}:
+            if isinstance(each.mechanism, Blocks):
+                pairs = zip(each.mechanism.levels, each.shifts, strict=True)
+                ages |= {shift + stage.lag for level, shift in pairs for stage in level.stages}
+        return tuple(sorted(ages))
+
+    def _millionths(self, age: int, *, shifted: bool) -> int:
+        """The loss of a unit, by its age from the start of its slot; of everything that a unit did
+        in a tick, by the age of that tick, if it is not ``shifted``."""
+        return max(
+            sum(each.millionths(age, shifted=shifted) for each in series)
+            for series in self.together
+        )
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class StreamLoss(UnitLoss):
+    """The privacy loss of a stream with one mechanism.
+
+    A unit changes counts by up to ``sensitivity``, all keys together. Every figure is an upper
+    bound, rounded up.
+
+    Under each of its keys a unit is counted as declared or as ``hidden``, so it loses the larger of
+    both; under a hidden key that also counts in ``other``, their sum. With hidden keys the loss may
+    be larger with the chance :attr:`delta`. Nothing is shown of a hidden key before its slot ends,
+    which is ``open_ticks`` ticks or more after its first.
+
+    >>> import fadecount as fc
+    >>> fading = fc.Gradual(epsilon=0.125)
+    >>> StreamLoss(mechanism=fading, sensitivity=2).at_age(5).epsilon == 2 * fading.loss(5)
+    True
+    """
+
+    mechanism: Mechanism
+    sensitivity: int = 1
+    hidden: HiddenKeys | None = None
+    open_ticks: int = 0
+
+    @property
+    def grows_at(self) -> tuple[int, ...]:
+        if not isinstance(self.mechanism, Blocks):
+            return ()
+        return tuple(age for age, _ in self.mechanism.loss_steps())
+
+    def exact(self, age: int) -> Loss:
+        return self._total(age, 1, self.open_ticks)
+
+    def total(self, age: ArrayLike, units: int = 1) -> Loss:
+        return self._total(age, units, 0)
+
+    def _total(self, age: ArrayLike, units: int, open_ticks: int) -> Loss:
         ages = np.clip(age, 0, LONGEST)
         times = units * self.sensitivity
         if self.hidden is None:
@@ -120,9 +198,9 @@ class StreamLoss:
 
 
 @lru_cache(maxsize=4096)
-def _loss_at(loss: StreamLoss, age: int) -> Loss:
+def _loss_at(loss: UnitLoss, age: int) -> Loss:
     """Groups add up the same losses of many streams; some take 15 ms each."""
-    return loss._total(np.array([age]), open_ticks=loss.open_ticks)
+    return loss.exact(age)
 
 
 # Groups
@@ -206,7 +284,7 @@ class Member:
     """A stream of a group, there or deleted: its loss, and the length of its ticks."""
 
     name: str
-    loss: StreamLoss
+    loss: UnitLoss
     tick_seconds: int
 
 

@@ -24,7 +24,7 @@ from numpy.typing import NDArray
 from fadecount.durations import parse_duration
 from fadecount.errors import RemovedError, StoreError, bad_parameter
 from fadecount.mechanisms import Blocks, RunningTotal
-from fadecount.mechanisms.noise_law import quantiles
+from fadecount.mechanisms.noise_distribution import quantiles
 from fadecount.mechanisms.views import Views, half_widths_of_sums, views_of
 from fadecount.streams.calendar import BlockCalendar
 from fadecount.streams.description import TOTAL, Description
@@ -177,7 +177,8 @@ class Ranked:
 def _half_widths(distributions: Sequence[Sequence[tuple[float, int]]]) -> list[int]:
     """Half widths of 95 % intervals of sums of figures of hidden keys: budgets, and how many."""
     noises = [
-        tuple((Fraction(1), epsilon, count) for epsilon, count in each) for each in distributions
+        tuple((Fraction(1), epsilon, count) for epsilon, count in distribution)
+        for distribution in distributions
     ]
     return [int(each) for each in quantiles(noises, BETA)] if noises else []
 

@@ -115,12 +115,12 @@ def _damaged() -> StoreError:
 
 
 SECRET: Mapping[str, tuple[str, ...]] = {
-    "state": ("kind", "number"),
+    "state": ("series", "kind", "number"),
     "inputs": (),
-    "hidden": ("block",),
+    "hidden": ("series", "block"),
     "positions": ("source",),
     "secrets": ("block",),
-    "embargo": ("level", "stage", "first_tick", "end_tick", "public_tick"),
+    "embargo": ("series", "level", "stage", "first_tick", "end_tick", "public_tick"),
 }
 """The tables with a secret ``body``, and the columns before it: its place."""
 

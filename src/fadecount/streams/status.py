@@ -28,20 +28,47 @@ class Status:
     last_tick: int
     """The last tick that is closed; the one before ``first_tick`` if none is."""
     published_tick: int
-    width: int
+    widths: tuple[int, ...]
+    """How many keys each series has."""
     commit_id: str
     previous_commit_id: str | None
     midnights: Midnights | None = None
     retain_seconds: int | None = None
-    kept: tuple[int, ...] = ()
-    """For each level, the first tick whose figures were not removed; empty if none were."""
+    removed: tuple[tuple[int, ...], ...] = ()
+    """For each series and level, the first tick whose figures were not removed; empty if none
+    were."""
     group: GroupLoss | None = field(default=None, compare=False)
     """What all streams of the stream's group together lose; None if it is in no group."""
 
     @property
+    def parts(self) -> tuple[Status, ...]:
+        """The status of each series: with a description that is about it alone."""
+        if self.description.publication is None or self.description.number is not None:
+            return (self,)
+        return tuple(
+            replace(self, description=each, first_tick=each.begins or self.first_tick)
+            for each in self.description.parts
+        )
+
+    @property
+    def width(self) -> int:
+        """How many keys there are, in the series that it is about, or in all."""
+        number = self.description.number
+        return sum(self.widths) if number is None else self.widths[number]
+
+    @property
+    def kept(self) -> tuple[int, ...]:
+        """For each level of the series, the first tick whose figures were not removed; empty if
+        none were."""
+        return self.removed[self.description.number or 0] if self.removed else ()
+
+    @property
     def steps(self) -> int:
-        """How many ticks are closed."""
-        return self.last_tick - self.first_tick + 1
+        """How many ticks are closed; of a series, in which it counted."""
+        if self.description.number is None:
+            return self.last_tick - self.first_tick + 1
+        end, until = self.last_tick + 1, self.description.ends
+        return max(0, (end if until is None else min(end, until)) - self.first_tick)
 
     @property
     def shown_from(self) -> int:
@@ -51,14 +78,22 @@ class Status:
 
     @property
     def calendar(self) -> BlockCalendar | None:
-        """The blocks of the stream's levels; None for running totals."""
+        """The blocks of the levels of its series; None for running totals."""
         described = self.description
         return calendar_of(described.mechanism, described.ticks, self.first_tick, self.midnights)
+
+    def reaching(self) -> Status:
+        """The same, with the midnights of all blocks that are open after its last tick."""
+        end = self.last_tick + 1
+        begun = (part for part in self.parts if part.first_tick <= end)
+        calendars = ((part.calendar, end - part.first_tick) for part in begun)
+        midnights = [each.reaching(at).midnights for each, at in calendars if each is not None]
+        return replace(self, midnights=max(midnights, key=lambda each: each.through, default=None))
 
     @property
     def published_steps(self) -> int:
         """How many steps readers can see."""
-        return self.published_tick - self.first_tick + 1
+        return max(0, self.published_tick - self.first_tick + 1)
 
     def ahead(self, moment: float) -> int:
         """How many ticks the figures are ahead of the clock at a moment (Unix seconds): so much
@@ -95,7 +130,7 @@ def read_group(database: Database, description: Description) -> GroupLoss | None
 
 _NAMES_SHOWN = 20
 _COLUMNS = (
-    "id, name, uid, description, first_tick, last_tick, published_tick, width, "
+    "id, name, uid, description, first_tick, last_tick, published_tick, widths, "
     "commit_id, previous_commit_id, midnights, retain_seconds, kept"
 )
 
@@ -148,7 +183,7 @@ def _in_group(database: Database, status: Status, known: dict[str, GroupLoss | N
 
 
 def _status(number: int, name: str, uid: str, text: str, *rest: Any) -> Status:
-    first, last, published, width, commit_id, previous, midnights, retain, kept = rest
+    first, last, published, widths, commit_id, previous, midnights, retain, kept = rest
     return Status(
         id=number,
         uid=uid,
@@ -156,12 +191,12 @@ def _status(number: int, name: str, uid: str, text: str, *rest: Any) -> Status:
         first_tick=operator.index(first),
         last_tick=operator.index(last),
         published_tick=operator.index(published),
-        width=operator.index(width),
+        widths=tuple(map(operator.index, json.loads(widths))),
         commit_id=commit_id,
         previous_commit_id=previous,
         midnights=None if midnights is None else Midnights.from_json(midnights),
         retain_seconds=_integer(retain),
-        kept=tuple(map(operator.index, json.loads(kept))),
+        removed=tuple(tuple(map(operator.index, each)) for each in json.loads(kept)),
     )
 
 
@@ -183,7 +218,7 @@ def write_statuses(database: Database, changes: Iterable[tuple[Status, Status]])
         (
             after.last_tick,
             after.published_tick,
-            after.width,
+            json.dumps(after.widths),
             after.commit_id,
             after.previous_commit_id,
             after.midnights and after.midnights.to_json(),
@@ -193,7 +228,7 @@ def write_statuses(database: Database, changes: Iterable[tuple[Status, Status]])
         for before, after in changes
     ]
     return database.change_many(
-        "UPDATE streams SET last_tick = ?, published_tick = ?, width = ?, commit_id = ?,"
+        "UPDATE streams SET last_tick = ?, published_tick = ?, widths = ?, commit_id = ?,"
         " previous_commit_id = ?, midnights = ? WHERE id = ? AND commit_id = ?",
         rows,
     )
@@ -214,11 +249,14 @@ KeySteps = list[tuple[int, int]]
 that was."""
 
 
-def read_keys(database: Database, stream: int) -> tuple[Keys, KeySteps]:
-    """The declared keys, in the order of their declaration, which is the order of every array; and
-    when they were declared."""
-    sql = "SELECT position, step, names FROM key_blocks WHERE stream = ? ORDER BY position"
-    rows = database.query(sql, (stream,))
+def read_keys(database: Database, stream: int, series: int = 0) -> tuple[Keys, KeySteps]:
+    """The declared keys of a series, in the order of their declaration, which is the order of every
+    array; and when they were declared."""
+    sql = (
+        "SELECT position, step, names FROM key_blocks WHERE stream = ? AND series = ?"
+        " ORDER BY position"
+    )
+    rows = database.query(sql, (stream, series))
     try:
         keys = tuple(name for *_, names in rows for name in json.loads(names))
     except ValueError as error:
@@ -229,14 +267,14 @@ def read_keys(database: Database, stream: int) -> tuple[Keys, KeySteps]:
 
 
 def write_keys(
-    database: Database, stream: int, first: int, names: Sequence[str], step: int = 0
+    database: Database, stream: int, series: int, first: int, names: Sequence[str], step: int = 0
 ) -> None:
-    """Write names from a position on, as one block, declared after so many steps.
+    """Write names of a series from a position on, as one block, declared after so many steps.
 
     A block is one row: with a row and an index entry for each name, 10^5 names in no order would
     take seconds.
     """
     database.change(
-        "INSERT INTO key_blocks (stream, position, names, step) VALUES (?, ?, ?, ?)",
-        (stream, first, json.dumps(names), step),
+        "INSERT INTO key_blocks (stream, series, position, names, step) VALUES (?, ?, ?, ?, ?)",
+        (stream, series, first, json.dumps(names), step),
     )

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+import json
 import time
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable
 from dataclasses import replace
 from pathlib import Path
 from typing import Self
@@ -12,6 +13,7 @@ from fadecount.checks import require_integer
 from fadecount.errors import ParameterError, StoreError, bad_parameter
 from fadecount.mechanisms import ONE_EVENT, Mechanism, Totals, Unit
 from fadecount.noise import unpredictable
+from fadecount.planning.publication import Publication
 from fadecount.streams.audit_log import Act, AuditLog
 from fadecount.streams.database import (
     FORMAT,
@@ -107,22 +109,37 @@ class Store:
 
     def create(
         self,
-        description: Description,
+        what: Description | Publication,
         *,
         keys: Iterable[str] = (ONLY_KEY,),
-        start_tick: int,
+        start_tick: int | None = None,
     ) -> Stream:
         """A new stream that begins with ``start_tick``. This and the keys, in this order, are
-        public, so neither may depend on events."""
-        names = checked_keys(keys, none=not description.needs_keys)
-        hidden = description.hidden
-        if hidden is not None and hidden.other not in (None, *names):
-            raise bad_parameter("other", hidden.other, "one of the declared keys", "declare it")
+        public, so neither may depend on events.
+
+        Or a new publication, which says both itself. It is planned here and now: what is planned is
+        stored, and checked against its promise, exactly.
+        """
+        if isinstance(what, Publication):
+            description = planned(what)
+            start_tick = description.start_tick
+            lists = tuple(each.keys for each in what.parts)
+        else:
+            description = what
+            lists = (checked_keys(keys, none=not description.needs_keys),)
+            hidden = description.hidden
+            if hidden is not None and hidden.other not in (None, *lists[0]):
+                raise bad_parameter("other", hidden.other, "one of the declared keys", "declare it")
+            if start_tick is None:
+                raise ParameterError(
+                    f"start must be given to create the stream {description.name!r}: when it begins"
+                    " is public, and must not depend on its first event"
+                )
         name, group = description.name, description.group
         # another process may be creating the same one, or another one of the same group
         locks = [f"create {name}"] + ([] if group is None else [f"create in group {group.name}"])
         with self._database.locked(locks, _CREATION_SECONDS), self._database.transaction():
-            uid = self._create(self.in_group(description), names, start_tick)
+            uid = self._create(self.in_group(description), lists, start_tick)
         return self._open(name, uid)
 
     def in_group(self, description: Description) -> Description:
@@ -150,7 +167,9 @@ class Store:
             replace(before, members=(*before.members, new)).require_promise()
         return replace(description, group=before.group)
 
-    def _create(self, description: Description, names: Sequence[str], start_tick: int) -> str:
+    def _create(
+        self, description: Description, keys: tuple[tuple[str, ...], ...], start_tick: int
+    ) -> str:
         context, database, name = self._context, self._database, description.name
         if isinstance(description.mechanism, Totals):  # no noise of open blocks in a store
             remedy = "fc.plan gives block counters, which a store publishes"
@@ -171,7 +190,7 @@ class Store:
             "first_tick": start_tick,
             "last_tick": start_tick - 1,
             "published_tick": start_tick - 1,
-            "width": len(names),
+            "widths": json.dumps([*map(len, keys)]),
             "commit_id": unpredictable(16).hex(),
             "kept": "[]",
             "upkeep_tick": NO_UPKEEP_YET,
@@ -181,18 +200,21 @@ class Store:
             list(row.values()),
         )
         status = read_status(database, name)
-        if names:
-            write_keys(database, status.id, 0, names)
+        for number, names in enumerate(keys):
+            if names:
+                write_keys(database, status.id, number, 0, names)
         secrets = [OF_THE_STREAM]
-        if description.unit.of == "person":
-            secrets.append(description.block_of(start_tick))
+        if description.notes:
+            secrets.append(description.slot_of(start_tick))
         rows = SecretRows(context, uid, status.id)
         rows.put("secrets", *((block, unpredictable(32)) for block in secrets))
         state = StoredState(context, status)
-        state.machine, state.keys = new_machine(description.mechanism, len(names)), tuple(names)
+        parts = zip(description.series, keys, strict=True)
+        state.machines = [new_machine(each.mechanism, len(names)) for each, names in parts]
+        state.keys = keys
         write_state(database, [state.changes(status)])
         group = {} if description.group is None else {"group": description.group.name}
-        context.record(Act.STREAM_CREATED, name, keys=len(names), **group)
+        context.record(Act.STREAM_CREATED, name, keys=sum(map(len, keys)), **group)
         # before the commit: a stream without a mark has lost it
         context.fence.move(uid, None, mark_of(status, database.locations))
         # again: of two new stores at one place, one sees the other's mark
@@ -239,11 +261,6 @@ class Store:
                 raise ParameterError(
                     f"mechanism must be given to create the stream {name!r}; such as"
                     " fadecount.Gradual(epsilon=0.1)"
-                )
-            if start_tick is None:
-                raise ParameterError(
-                    f"start must be given to create the stream {name!r}: when it begins is public,"
-                    " and must not depend on its first event"
                 )
             description = Description(
                 name=name, mechanism=mechanism, ticks=tick, unit=unit, group=group, hidden=hidden
@@ -342,7 +359,7 @@ class Store:
                 for table in SECRET:
                     new.put(table, *old.take(table))
                 state = StoredState(replace(context, seal=seal), status)
-                state.read()
+                state.read(len(status.widths))
                 insert_sealed(database, "state", [state.whole(status)])
             database.change("UPDATE about SET value = ? WHERE name = 'seal'", (seal.fingerprint,))
             self._context.record(
@@ -373,6 +390,19 @@ def check_retention(description: Description, seconds: int | None) -> None:
             maximum=1 << 40,
             remedy=remedy,
         )
+
+
+def planned(publication: Publication) -> Description:
+    """The description of a new publication, with the plan of each of its parts."""
+    from fadecount.planning.promise import plan_publication
+
+    for measure in publication.measures:
+        place = f"measures.{measure.name}"
+        if measure.mechanism != "blocks":
+            raise bad_parameter(f"{place}.mechanism", measure.mechanism, "blocks", "leave it out")
+        if measure.discover:
+            raise bad_parameter(f"{place}.discover", True, "left out", "declare its keys")
+    return Description.of(publication, plan_publication(publication))
 
 
 class SQLiteStore(Store):
