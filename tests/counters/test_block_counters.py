@@ -376,8 +376,15 @@ class TestBadInput:
             counter = fc.Counter(SMALL)
             for _ in range(60):
                 counter.step(1) if taken == "step" else counter.extend([1])
-            with pytest.raises(ParameterError, match="must be asked for at least every 40 steps"):
+            with pytest.raises(ParameterError, match="at least every 40 steps; those up") as late:
                 counter.figures()
+            dropped = int(str(late.value).split("up to step ")[1].split()[0])
+            assert 0 < dropped < 20, "at least the last 40 steps are kept"
+            level, left = SMALL.levels[0], counter.figures()
+            ends = [each.end for each in left if each.level == each.stage == 0]
+            assert [end for end in range(level.length, 61, level.length) if end not in ends] == [
+                end for end in range(level.length, 61, level.length) if end + level.lag <= dropped
+            ]
             assert counter.figures() == []
             counter.step(1)
             assert counter.figures()

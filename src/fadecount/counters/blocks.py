@@ -14,6 +14,7 @@ block, and there is no noise of a block that has not ended.
 
 from __future__ import annotations
 
+from collections import deque
 from collections.abc import Iterator
 from typing import Any
 
@@ -36,7 +37,7 @@ _MOST_KEPT = 1 << 22
 class BlockCounter(Counter):
     """A counter of :class:`fadecount.Blocks`; ``Counter(mechanism)`` gives one."""
 
-    __slots__ = ("_asked", "_below", "_embargo", "_kept", "_levels", "_maker", "_room")
+    __slots__ = ("_below", "_dropped", "_embargo", "_kept", "_levels", "_maker", "_room")
     _mechanism: Blocks
 
     def _start(self, source: NoiseSource) -> None:
@@ -47,11 +48,12 @@ class BlockCounter(Counter):
         self._embargo: dict[tuple[int, int], tuple[Rows, Rows]] = {}
         """By level and stage the figures of adjacent blocks that are not published yet, and by how
         much each will change the live total."""
-        self._kept: list[tuple[int, int, int, Rows]] = []
-        """What was published: level, stage, where the first block ends, and a row for each."""
-        self._asked = self._room = 0
-        """Up to which step :meth:`figures` has returned them; how much may be added before sums
-        are measured again."""
+        self._kept: deque[tuple[int, int, int, int, Rows]] = deque()
+        """What was published: by which step, level, stage, where the first block ends, and a row
+        for each."""
+        self._dropped = self._room = 0
+        """Up to which step figures were dropped that nobody asked for; how much may be added before
+        sums are measured again."""
 
     @property
     def time(self) -> int:
@@ -86,8 +88,8 @@ class BlockCounter(Counter):
         """Count some steps, and write the live total after each."""
         before = self.time
         made = {(each.level, each.stage): each.values for each in self._maker.close(rows)}
-        if self.time - self._asked > _MOST_KEPT // self._width:
-            self._kept.clear()
+        while self._kept and self._kept[0][0] < self.time - _MOST_KEPT // self._width:
+            self._dropped = self._kept.popleft()[0]
         for number, level in enumerate(self._levels):
             children = self._children(number, made, before)
             for stage in range(len(level.stages)):
@@ -140,7 +142,7 @@ class BlockCounter(Counter):
             values, changes = self._embargo.pop((level, stage))
             first = (done + 1) * length + self._levels[level].stages[stage].lag
             released[first - before - 1 :: length][:count] += changes[:count]
-            self._kept.append((level, stage, (done + 1) * length, values[:count]))
+            self._kept.append((self.time, level, stage, (done + 1) * length, values[:count]))
             if len(values) > count:
                 self._embargo[level, stage] = values[count:].copy(), changes[count:].copy()
 
@@ -155,19 +157,21 @@ class BlockCounter(Counter):
         """What was published since the last call, in the order of publication.
 
         A figure is ``(level, start, end, stage, value)`` for the steps ``start + 1 .. end``; the
-        value is an array over the keys for a vector of counts. Figures wait for a call for at most
-        2**22 steps, divided by the number of keys; a saved state does not hold them.
+        value is an array over the keys for a vector of counts. Figures wait for a call for 2**22
+        steps, divided by the number of keys; a saved state does not hold them. A call after older
+        ones were dropped is refused once; the next one returns those that are left.
         """
         with self._lock:
-            kept, steps = self._kept, self.time - self._asked
-            self._kept, self._asked = [], self.time
-        if steps > (most := _MOST_KEPT // self._width):
-            raise ParameterError(
-                f"figures must be asked for at least every {most:,} steps, got {steps:,}; call"
-                " figures() more often"
-            )
+            dropped, self._dropped = self._dropped, 0
+            if dropped:
+                raise ParameterError(
+                    f"figures must be asked for at least every {_MOST_KEPT // self._width:,} steps;"
+                    f" those up to step {dropped:,} are dropped, call figures() again for the"
+                    " later ones"
+                )
+            kept, self._kept = self._kept, deque()
         figures = []
-        for level, stage, first, values in kept:
+        for _, level, stage, first, values in kept:
             length = self._levels[level].length
             for end, value in enumerate(self._listed(values)):
                 start = first + (end - 1) * length
@@ -209,7 +213,7 @@ class BlockCounter(Counter):
             taken = [next(rows) for _ in range(count)]
             return np.array(taken, dtype=np.int64).reshape(-1, self._width)
 
-        self._maker.time = self._asked = parts.time
+        self._maker.time = parts.time
         (self._total,) = self._listed(parts.total.reshape(1, self._width))
         for number, level in enumerate(self._levels):
             if parts.time % level.length:
