@@ -66,8 +66,8 @@ def counters() -> list[Case]:
 
 
 def block_counters() -> list[Case]:
-    """The same work with blocks and totals: a year of minutes with hours, days and months. Rows go through
-    whole blocks, so that each pays its share of those that end."""
+    """The same work with blocks and totals: a year of minutes with hours, days and months. Rows go
+    through whole blocks, so that each pays its share of those that end."""
     scalar, single = fc.Counter(BLOCKS), fc.Counter(BLOCKS)
     total, other = fc.Counter(TOTALS), fc.Counter(TOTALS)
     rows, row = fc.Counter(BLOCKS, shape=(KEYS,)), fc.Counter(BLOCKS, shape=(KEYS,))
