@@ -142,12 +142,14 @@ def test_the_chance_is_split_over_the_measures_that_discover_together() -> None:
         promise={"ever": 3},
         delta=1e-9,
         measures=tuple(
-            Measure(name=name, count="persons", key=(name,), discover=True, **more)
-            for name, more in (
-                ("a", {}),
-                ("b", {"until": "2026-04-01"}),
-                ("b", {"start": "2026-04-01"}),
-                ("c", {}),
+            Measure(
+                name=name, count="persons", key=(name,), discover=True, start=start, until=until
+            )
+            for name, start, until in (
+                ("a", None, None),
+                ("b", None, "2026-04-01"),
+                ("b", "2026-04-01", None),
+                ("c", None, None),
             )
         ),
     )

@@ -12,15 +12,14 @@ import fadecount as fc
 from fadecount.errors import ParameterError
 from fadecount.mechanisms.blocks import MILLION
 from fadecount.planning.budgets import variance
-from fadecount.planning.measures import Caps, plan_lengths, spent
+from fadecount.planning.measures import Caps, plan_lengths
 from fadecount.planning.promise import (
-    Series,
     free_ages,
     plan_publication,
     require_promise,
     shifts_of,
 )
-from fadecount.planning.publication import Measure, Publication
+from fadecount.planning.publication import Measure, Publication, Series, spent
 from fadecount.streams.calendar import BlockCalendar
 from fadecount.streams.ticks import Ticks
 
@@ -47,6 +46,11 @@ def errors(blocks: fc.Blocks) -> dict[int, list[float]]:
     }
 
 
+def blocks_of(series: Series) -> fc.Blocks:
+    assert isinstance(series.mechanism, fc.Blocks)
+    return series.mechanism
+
+
 def test_the_plan_of_the_example() -> None:
     """One event, .5 before an hour, 2 before 30 days, 4 ever; every five minutes, hours, days and
     months: what an independent search found, to 10 %."""
@@ -57,11 +61,11 @@ def test_the_plan_of_the_example() -> None:
         promise={"1h": 0.5, "30d": 2, "ever": 4},
     )
     (series,) = plan_publication(events)
-    found = errors(series.mechanism)
+    found = errors(blocks_of(series))
     assert found[12][-1] == pytest.approx(2.2, rel=0.1)
     assert found[288] == pytest.approx([1.2, 0.8], rel=0.1)
     assert found[8640] == pytest.approx([0.8], rel=0.1)
-    lags = [[stage.lag for stage in level.stages] for level in series.mechanism.levels]
+    lags = [[stage.lag for stage in level.stages] for level in blocks_of(series).levels]
     assert lags == [[0], [0, 13], [13, 8641], [8641]]
     assert [series.millionths(age) for age in (12, 13, 8640, 8641, 10**9)] == [
         500_000,
@@ -94,7 +98,7 @@ def test_the_age_of_a_day_counts_from_its_start() -> None:
         rides = publication(Measure(name="rides"), zone=zone, promise={"1d": 0.5, "ever": 4})
         assert shifts_of(rides, [1, 24, 720]) == (0, shift, shift)
         (series,) = plan_publication(rides)
-        assert [stage.lag for stage in series.mechanism.levels[0].stages] == [lag]
+        assert [stage.lag for stage in blocks_of(series).levels[0].stages] == [lag]
         assert series.millionths(22) == 0 and series.millionths(23) == 4_000_000
 
 
@@ -151,7 +155,7 @@ def test_a_first_limit_of_0_is_a_delay() -> None:
         Measure(name="a", per=("1h", "1d")), unit=fc.Unit(), promise={"6h": 0, "ever": 2}
     )
     (series,) = plan_publication(events)
-    assert min(level.lag for level in series.mechanism.levels) == 7
+    assert min(level.lag for level in blocks_of(series).levels) == 7
     assert series.millionths(6) == 0
 
 
@@ -239,7 +243,7 @@ def test_the_loss_is_that_of_all_that_is_out_on_a_real_calendar(number: int) -> 
     ]
     reached: dict[int, int] = {}
     calendars = [
-        BlockCalendar.new(each.mechanism, ticks, first).reaching(24 * 75) for each in every
+        BlockCalendar.new(blocks_of(each), ticks, first).reaching(24 * 75) for each in every
     ]
     length = 24 * 75
     for tick in range(first, first + 24 * 10):
@@ -247,7 +251,7 @@ def test_the_loss_is_that_of_all_that_is_out_on_a_real_calendar(number: int) -> 
         times = np.arange(tick, first + length)
         lost = np.zeros(len(times), dtype=np.int64)
         for series, calendar in zip(every, calendars, strict=True):
-            for number_of_level, level in enumerate(series.mechanism.levels):
+            for number_of_level, level in enumerate(blocks_of(series).levels):
                 end = first + calendar.end(number_of_level, tick - first + 1)
                 out = [
                     np.where(times >= end - 1 + each.lag, each.millionths, 0)
