@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gzip
 import json
 from pathlib import Path
 
@@ -118,3 +119,54 @@ def test_a_file_that_is_none_is_refused(tmp_path: Path, capsys: pytest.CaptureFi
     ):
         assert main(["plan", str(tmp_path / name)]) == 1
         assert capsys.readouterr().err.startswith(f"fadecount: {message}")
+
+
+SAMPLES = {
+    "rides-2026-03-01.csv": "ride id;card;started_at;station;n\n17;ann;2026-03-01T10:00;north;250\n",
+    "Visits.jsonl": '{"at": "2026-03-01T10:00", "page": "north", "n": 250}\n',
+    "2026.csv": "when,station\n2026-03-01T10:00,north\n",
+}
+
+
+@pytest.mark.parametrize("sample", SAMPLES)
+@pytest.mark.parametrize("packed", [False, True])
+def test_new_writes_a_file_that_plans_and_holds_nothing_of_the_rows(
+    sample: str,
+    packed: bool,
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    given = SAMPLES[sample].encode()
+    rows = tmp_path / (sample + ".gz" * packed)
+    rows.write_bytes(gzip.compress(given) if packed else given)
+    assert main(["new", str(rows)]) == 0
+    made = capsys.readouterr().out.split(":")[0]
+    assert made == {"rides-2026-03-01.csv": "rides.toml", "Visits.jsonl": "visits.toml"}.get(
+        sample, "publication.toml"
+    )
+    text = Path(made).read_text()
+    assert not any(each in text for each in ("ann", "north", "250", "2026-03-01", "17"))
+    publication = Publication.read(made)
+    assert publication.plan().figures
+    if sample.startswith("rides"):
+        columns = publication.columns
+        assert (columns.time, columns.person, columns.id) == ("started_at", "card", "ride id")
+        assert publication.input.separator == ";" and '# key = "station"' in text
+    assert main(["new", str(rows)]) == 1
+    assert "--output must be a new file" in capsys.readouterr().err
+    assert main(["new", str(rows), "--force", "--output", "other.toml"]) == 0
+
+
+@pytest.mark.parametrize(
+    "content", [b"2026-03-01T10:00,north\n", b"", b"a,a\n", b"{broken\n", b"\xff\xfe\n", b"a,,b\n"]
+)
+def test_new_needs_names_of_columns(
+    content: bytes, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    rows = tmp_path / "rides.csv"
+    rows.write_bytes(content)
+    assert main(["new", str(rows), "--output", str(tmp_path / "rides.toml")]) == 1
+    assert capsys.readouterr().err.startswith("fadecount: sample must be")
+    assert not (tmp_path / "rides.toml").exists()
