@@ -122,7 +122,7 @@ def test_a_file_that_is_none_is_refused(tmp_path: Path, capsys: pytest.CaptureFi
 
 
 SAMPLES = {
-    "rides-2026-03-01.csv": "ride id;card;started_at;station;n\n17;ann;2026-03-01T10:00;north;250\n",
+    "rides-2026-03-01.csv": "ride id;card;started_at;stop;n\n17;ann;2026-03-01T10:00;north;250\n",
     "Visits.jsonl": '{"at": "2026-03-01T10:00", "page": "north", "n": 250}\n',
     "2026.csv": "when,station\n2026-03-01T10:00,north\n",
 }
@@ -153,7 +153,7 @@ def test_new_writes_a_file_that_plans_and_holds_nothing_of_the_rows(
     if sample.startswith("rides"):
         columns = publication.columns
         assert (columns.time, columns.person, columns.id) == ("started_at", "card", "ride id")
-        assert publication.input.separator == ";" and '# key = "station"' in text
+        assert publication.input.separator == ";" and '# key = "stop"' in text
     assert main(["new", str(rows)]) == 1
     assert "--output must be a new file" in capsys.readouterr().err
     assert main(["new", str(rows), "--force", "--output", "other.toml"]) == 0
