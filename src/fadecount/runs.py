@@ -51,7 +51,7 @@ from fadecount.streams.store import MemoryStore
 from fadecount.streams.ticks import ClockState, read_clock
 
 if TYPE_CHECKING:
-    from fadecount.mechanisms.unit import Noted
+    from fadecount.mechanisms.unit import CapKey
     from fadecount.sources.files import Frame, Source
     from fadecount.sources.live import LiveRow
     from fadecount.streams import Store, Stream
@@ -504,7 +504,14 @@ class HistoryRun(Run):
             begun = self.stream.status
             steps = self._range.stop - begun.first_tick
             calendar = begun.calendar and begun.calendar.reaching(steps)
-            replace(self.published, steps=steps, calendar=calendar).check_per(per)
+            Published(
+                description=self.description,
+                keys=self._keys,
+                first_tick=begun.first_tick,
+                steps=steps,
+                source=lambda *_: (),
+                calendar=calendar,
+            ).check_per(per)
 
     def _published(self) -> Iterator[Closed]:
         """The ticks in transactions that do not depend on where the events are."""
@@ -545,7 +552,7 @@ class HistoryRun(Run):
             yield range(at, min(following, wanted.stop))
             at = following
 
-    def _persons_of(self, part: range) -> Mapping[Noted, int] | None:
+    def _persons_of(self, part: range) -> Mapping[CapKey, int] | None:
         """What of persons the part of a day holds, if the day stays open; None where the unit is no
         day, or nothing is kept. With it, the part is one transaction."""
         block_of = self.description.block_of

@@ -11,7 +11,7 @@ import pytest
 
 import fadecount as fc
 from fadecount.errors import ParameterError
-from fadecount.mechanisms.blocks import MILLION
+from fadecount.mechanisms.levels import MILLION
 from fadecount.planning.promise import free_ages, millionths, plan_publication
 from fadecount.planning.publication import Measure, Publication
 from fadecount.streams.calendar import BlockCalendar

@@ -10,7 +10,7 @@ import pytest
 
 import fadecount as fc
 from fadecount.errors import ParameterError
-from fadecount.mechanisms.blocks import MILLION
+from fadecount.mechanisms.levels import MILLION
 from fadecount.planning.budgets import variance
 from fadecount.planning.measures import Caps, plan_lengths
 from fadecount.planning.promise import (
@@ -39,7 +39,12 @@ def publication(*measures: Measure, **fields: object) -> Publication:
     return Publication(measures=measures, **given)  # type: ignore[arg-type] # fields of it
 
 
-def errors(blocks: fc.Blocks) -> dict[int, list[float]]:
+def blocks_of(series: Series) -> fc.Blocks:
+    assert isinstance(series.mechanism, fc.Blocks)
+    return series.mechanism
+
+
+def errors(blocks: Any) -> dict[int, list[float]]:
     return {
         level.length: [float(variance(np.array(each.epsilon))) ** 0.5 for each in level.stages]
         for level in blocks.levels

@@ -199,8 +199,8 @@ def test_a_running_total_is_told_by_age() -> None:
     assert not plan.so_far and not plan.hidden
     assert len(plan.sentences) == 7 and plan.sentences[1].startswith("  ε = 0.")
     assert plan.sentences[-2].startswith("  ε = 4.00 ever")
-    for age, most in plan.publication.promise.items():
-        assert plan.loss(age) <= most
+    for written, most in plan.publication.promise.items():
+        assert plan.loss(written) <= most
     mechanism = plan.series[0].mechanism
     for ticks in (12, 8640, 1 << 59):
         assert plan.series[0].millionths(ticks) >= 1_000_000 * mechanism.loss(ticks)

@@ -16,7 +16,7 @@ from numpy.typing import NDArray
 from scipy.optimize import linprog
 
 import fadecount as fc
-from fadecount.mechanisms.blocks import MILLION
+from fadecount.mechanisms.levels import MILLION
 from fadecount.planning.publication import Publication, Series
 from fadecount.streams.calendar import BlockCalendar
 

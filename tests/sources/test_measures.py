@@ -72,7 +72,8 @@ def read_rows(
         piece, events = as_rows(events[:size], rules), events[size:]
         if columns:
             names = (None if each is None else pl.Series("", each, pl.String) for each in piece[2:])
-            piece = piece._replace(**dict(zip(("persons", "ids"), names, strict=True)))
+            persons, ids = names
+            piece = piece._replace(persons=persons, ids=ids)
         tally.add(piece)
     return tally.done()
 

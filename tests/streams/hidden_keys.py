@@ -12,7 +12,7 @@ from fadecount.mechanisms import Unit
 from fadecount.noise import DiscreteLaplace
 from fadecount.streams import Batch, Description, Store, Stream, Ticks
 from fadecount.streams.discovery import DISCOVERED, HiddenKeys
-from fadecount.streams.slots import Table
+from fadecount.streams.published import Table
 
 HOURS = Ticks(tick_seconds=3600)
 FIRST = 20_000 * 24
@@ -30,7 +30,7 @@ class ScriptedNoise:
         self._stages = [list(stage) for stage in stages]
 
     def many(
-        self, _law: DiscreteLaplace, level: int, rounds: range, nodes: range, width: int
+        self, _distribution: DiscreteLaplace, level: int, rounds: range, nodes: range, width: int
     ) -> NDArray[np.int64]:
         values = np.zeros((len(rounds), len(nodes), width), dtype=np.int64)
         if level == DISCOVERED:

@@ -22,8 +22,9 @@ import numpy as np
 
 from fadecount.checks import LARGEST_BUDGET, LONGEST
 from fadecount.mechanisms import Gradual
-from fadecount.mechanisms.blocks import MILLION, Blocks, Level
+from fadecount.mechanisms.blocks import Blocks
 from fadecount.mechanisms.discovery import SMALLEST_EPSILON, Discovery
+from fadecount.mechanisms.levels import MILLION, Level
 from fadecount.planning.budgets import Vector, best_budgets, variance
 from fadecount.planning.publication import spent
 

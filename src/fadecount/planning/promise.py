@@ -27,8 +27,8 @@ from fadecount.checks import LONGEST
 from fadecount.durations import UNITS, BlockLength
 from fadecount.errors import bad_parameter
 from fadecount.mechanisms import Mechanism
-from fadecount.mechanisms.blocks import MILLION
 from fadecount.mechanisms.discovery import SMALLEST_EPSILON
+from fadecount.mechanisms.levels import MILLION
 from fadecount.planning.measures import LEAST, Caps, plan_gradual, plan_lengths, plan_selection
 from fadecount.planning.publication import YEARS, Measure, MeasurePart, Publication, Series
 

@@ -39,7 +39,7 @@ from fadecount.checks import LONGEST, require_delta, require_integer, require_re
 from fadecount.durations import UNITS, BlockLength, format_duration, parse_duration
 from fadecount.errors import ParameterError, bad_parameter
 from fadecount.mechanisms import Blocks, Discovery, Mechanism, Unit
-from fadecount.mechanisms.blocks import MILLION
+from fadecount.mechanisms.levels import MILLION
 
 if TYPE_CHECKING:
     from fadecount.planning.publication_plan import PublicationPlan

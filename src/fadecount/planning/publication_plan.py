@@ -38,7 +38,7 @@ from fadecount.checks import LONGEST
 from fadecount.durations import UNITS, BlockLength, format_duration, parse_duration
 from fadecount.errors import ParameterError
 from fadecount.mechanisms import Blocks, Gradual, Loss, views_of
-from fadecount.mechanisms.blocks import MILLION
+from fadecount.mechanisms.levels import MILLION
 from fadecount.mechanisms.loss import round_up
 from fadecount.planning.discovery import appearances
 from fadecount.planning.promise import age_bound, delta_of, millionths, plan_publication
