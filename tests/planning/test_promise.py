@@ -51,6 +51,11 @@ def errors(blocks: Any) -> dict[int, list[float]]:
     }
 
 
+def blocks_of(series: Series) -> fc.Blocks:
+    assert isinstance(series.mechanism, fc.Blocks)
+    return series.mechanism
+
+
 def test_the_plan_of_the_example() -> None:
     """One event, .5 before an hour, 2 before 30 days, 4 ever; every five minutes, hours, days and
     months: what an independent search found, to 10 %."""
@@ -61,7 +66,7 @@ def test_the_plan_of_the_example() -> None:
         promise={"1h": 0.5, "30d": 2, "ever": 4},
     )
     (series,) = plan_publication(events)
-    found = errors(series.mechanism)
+    found = errors(blocks_of(series))
     assert found[12][-1] == pytest.approx(2.2, rel=0.1)
     assert found[288] == pytest.approx([1.2, 0.8], rel=0.1)
     assert found[8640] == pytest.approx([0.8], rel=0.1)
