@@ -280,6 +280,67 @@ def test_two_runs_within_a_slot_count_as_one() -> None:
     assert split > 20
 
 
+def test_a_whole_unit_changes_each_part_by_its_weight_and_nothing_else() -> None:
+    attained = Counter[str]()
+    for seed in range(600):
+        chance = random.Random(seed)
+        publication = publication_of(chance)
+        first, end = range_of(publication, FIRST, END)
+        plain = Plain(publication, first=first, end=end)
+        most = chance.choice((None, 2))
+        rows = list(rows_of(chance, 60))
+        person, row_id = publication.unit.of == "person", publication.columns.id
+
+        def whose(row: Mapping[str, str]) -> Any:
+            seconds = plain.seconds(row["time"])  # noqa: B023
+            if seconds is None:
+                return None
+            who = row["who"] if person else row["id"] if row_id else id(row)  # noqa: B023
+            return plain.slot(plain.tick(seconds)), who  # noqa: B023
+
+        unit = whose(chance.choice(rows))
+        fewer: list[Mapping[str, str]] = [row for row in rows if whose(row) != unit]
+        if publication.columns.count is not None:  # one of the events that a row stands for
+            one = chance.choice([row for row in rows if whose(row) == unit])
+            if one["n"].isdigit() and 0 < int(one["n"]) <= 1 << 31:
+                less = {**one, "n": str(int(one["n"]) - 1)}
+                fewer = [less if row is one else row for row in rows]
+            else:
+                continue
+        wanted = PublicationRows(
+            publication=publication, first_tick=first, end_tick=end, per_address=most
+        )
+        both = [
+            read_rows(wanted, each, chance, EarlierNotes(key=KEY, counted=None))
+            for each in (rows, fewer)
+        ]
+        slots = ticks_of(plain)
+        found = [shown(each, slots) for each in both]
+        for at, part in enumerate(publication.parts):
+            counts = [
+                {place[1:]: count for place, count in each["added"].items() if place[0] == at}
+                for each in found
+            ]
+            moved = {
+                place: more
+                for place in {*counts[0], *counts[1]}
+                if (more := abs(counts[0].get(place, 0) - counts[1].get(place, 0)))
+            }
+            assert sum(moved.values()) <= part.weight
+            assert all(plain.slot(tick) == unit[0] for tick, _ in moved)
+            attained[part.measure.count] += sum(moved.values()) == part.weight
+            hidden = {
+                place[1:]: count - found[1]["hidden"].get(place, 0)
+                for place, count in found[0]["hidden"].items()
+                if place[0] == at
+            }
+            brought = [count for count in hidden.values() if count]
+            assert set(brought) <= {1}
+            assert len(brought) <= part.measure.max_keys
+            attained["hidden"] += len(brought) == part.measure.max_keys
+    assert min(attained[each] for each in ("events", "persons", "hidden")) > 20
+
+
 # Files and frames
 # ------------------------------------------------------------------------------------------------
 def written(folder: Path, rows: Sequence[Mapping[str, str]], kind: str) -> Path:
