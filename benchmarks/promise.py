@@ -95,13 +95,15 @@ def _mean(values: list[float | None]) -> float | None:
 # Block counters
 # ------------------------------------------------------------------------------------------------
 def blocks() -> Iterator[Row]:
-    """Ours: for the total alone, for hours, days and months too, and mostly for days."""
-    days = {HOUR: 10.0, DAY: 40.0, MONTH: 3.0}
-    weights: dict[str, dict[int, float] | None] = {"the total": {}, "all": None, "days": days}
-    for name, figures in weights.items():
-        mechanism = fc.design(PROMISE, horizon=YEAR, tick_seconds=60, figures=figures)
+    """Ours: for the total alone, for hours, days and months too, and mostly for days; and the
+    running total, which has no figures."""
+    made = fc.plan(PROMISE, horizon=YEAR, tick=60)
+    for name in ("blocks for the total", "blocks", "blocks for days"):
+        mechanism = next(each.mechanism for each in made.options if each.name == name)
         assert isinstance(mechanism, fc.Blocks)
-        yield _blocks_row(f"blocks, for {name}", mechanism)
+        yield _blocks_row(name.replace("blocks for", "blocks, for"), mechanism)
+    total = fc.design(PROMISE, horizon=YEAR)
+    yield _row("totals from tied blocks", total.mse(YEAR), total.window_variance)
 
 
 def _blocks_row(name: str, mechanism: fc.Blocks) -> Row:

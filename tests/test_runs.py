@@ -28,7 +28,7 @@ from fadecount.runs import Run, run
 from fadecount.sources import Gate, SourceOptions, files, live
 from fadecount.sources.live import GrowingFile
 from fadecount.streams import Description, FileFence, SQLiteStore, Store, Ticks
-from fadecount.streams.slots import Figures
+from fadecount.streams.published import Figures
 from fadecount.streams.store import MemoryStore
 from tests.counters.block_reference import NamedNoise
 from tests.streams.backends import BriefStore

@@ -23,8 +23,7 @@ from fadecount.counters.figures import FigureMaker
 from fadecount.streams import Description, Ticks
 from fadecount.streams.calendar import BlockCalendar
 from fadecount.streams.figures import FigureRows
-from fadecount.streams.published import Published
-from fadecount.streams.slots import Figures
+from fadecount.streams.published import Figures, Published
 
 TICKS = Ticks(tick_seconds=1200, zone="Europe/Vienna")
 FIRST = TICKS.at(1_774_000_000.0)

@@ -54,13 +54,9 @@ def require_real(
     return number
 
 
-def require_budget(name: str, value: Any, *, infinite: bool = False) -> float:
+def require_budget(name: str, value: Any) -> float:
     """A budget as a float that exact sums and samplers support, or a :class:`ParameterError`."""
-    if infinite and isinstance(value, float | np.floating) and value == math.inf:
-        return math.inf
-    remedy = "a smaller budget is more private and noisier" + (
-        "; inf adds no noise at that level" if infinite else ""
-    )
+    remedy = "a smaller budget is more private and noisier"
     return require_real(name, value, low=SMALLEST_BUDGET, high=LARGEST_BUDGET, remedy=remedy)
 
 

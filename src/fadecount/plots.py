@@ -418,7 +418,7 @@ def draw_panels(
     """Draw one small picture per key, on one axis of time: running totals with a band, or figures
     as ``bars`` with whiskers.
 
-    ``table`` has the columns of :data:`fadecount.streams.slots.Table`. Figures that are
+    ``table`` has the columns of :data:`fadecount.streams.published.Table`. Figures that are
     not final are hatched, and slots that are not over are pale. If there are more points than can
     be seen, an even selection is drawn. More than a few hundred figures become a line with a band.
     """

@@ -9,6 +9,7 @@ from numpy.typing import ArrayLike, NDArray
 import fadecount as fc
 from fadecount.mechanisms import CARRY
 from fadecount.noise import DiscreteLaplace
+from tests.mechanisms.any_levels import AnyLevels
 
 Name = tuple[int, int, int]
 
@@ -55,7 +56,7 @@ def names_in_use(mechanism: fc.Mechanism, step: int) -> dict[Name, float]:
     of each mechanism."""
     if isinstance(mechanism, fc.Linear):
         return {(0, 0, step - 1): mechanism.epsilon} if step > 1 else {}
-    if isinstance(mechanism, fc.Gradual | fc.Designed):
+    if isinstance(mechanism, fc.Gradual | AnyLevels):
         clock = max(step - mechanism.delay, 0)
         names: dict[Name, float] = {}
         for level in range(clock.bit_length()):

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import math
 import threading
 from typing import Any
 
@@ -144,7 +143,6 @@ def test_bad_parameters() -> None:
         refuse("mechanism", lambda bad=bad: fc.Counter(bad))
     for bad in (3, [3], (2, 2), "3", (0,), (-1,), (True,), (1.5,), (None,), ((),)):
         refuse("shape", lambda bad=bad: fc.Counter(good, shape=bad))
-    refuse("first budget", lambda: fc.Counter(fc.Designed(budgets=(math.inf, 0.5), delay=2)))
 
 
 class _FailingNoise(ScriptedNoise):

@@ -18,7 +18,7 @@ import pytest
 import fadecount as fc
 from fadecount.errors import ParameterError
 from fadecount.mechanisms import Loss
-from fadecount.mechanisms.blocks import mean_frontier
+from fadecount.mechanisms.levels import mean_frontier
 from fadecount.mechanisms.noise_law import variance_of
 from tests.mechanisms.block_oracles import (
     chain_law,

@@ -241,3 +241,34 @@ def test_what_is_kept_is_bounded() -> None:
     assert len(noise_law._known) == len(many) - 2
     quantiles([((one, 3.0, 1),), ((one, 4.0, 1),)], 1e-7)
     assert len(noise_law._known) == 2
+
+
+@pytest.mark.parametrize(
+    ("weight", "others"),
+    [(Fraction(1), ()), (Fraction(1), ((Fraction(1), 0.4, 2),)), (Fraction(1, 3), ())],
+)
+@pytest.mark.parametrize("count", [1, 40])
+def test_less_by_independent_noise(weight: Fraction, others: Weighted, count: int) -> None:
+    """What turns noise of one budget into that of a smaller one: 0, or noise of the smaller."""
+    coarse, sharp = 0.25, 0.3
+    p, q = (math.exp(-1 / scale_of(each)) for each in (coarse, sharp))
+    zero = q / p * ((1 - p) / (1 - q)) ** 2
+    reach = 60 * count
+    law = (1 - zero) * (1 - p) / (1 + p) * p ** np.abs(np.arange(-reach, reach + 1))
+    law[reach] += zero
+    size = 4 * reach * count + 1
+    transform = np.fft.rfft(np.roll(np.pad(law, (0, size - len(law))), -reach)) ** count
+    for _, budget, times in others:
+        r = math.exp(-1 / scale_of(budget))
+        one = (1 - r) / (1 + r) * r ** np.abs(np.arange(-reach, reach + 1))
+        transform *= np.fft.rfft(np.roll(np.pad(one, (0, size - len(one))), -reach)) ** times
+    both = np.fft.irfft(transform, size)
+
+    def outside(bound: int) -> float:
+        return 1.0 - float(both[: bound + 1].sum() + both[size - bound :].sum() * (bound > 0))
+
+    noise = ((weight, coarse, count), (weight, sharp, -count), *others)
+    found = quantile(noise, BETA) / weight
+    assert found == pytest.approx(round(found))
+    assert outside(round(found)) <= BETA + 1e-9
+    assert found == 0 or outside(round(found) - 1) > BETA - 1e-9

@@ -10,7 +10,7 @@ import pytest
 
 import fadecount as fc
 from fadecount.errors import ParameterError
-from fadecount.mechanisms.blocks import MILLION
+from fadecount.mechanisms.levels import MILLION
 from fadecount.planning.budgets import variance
 from fadecount.planning.measures import Caps, plan_lengths, spent
 from fadecount.planning.promise import (

@@ -12,7 +12,7 @@ from fadecount.mechanisms import Unit
 from fadecount.noise import DiscreteLaplace
 from fadecount.streams import Batch, Description, Store, Stream, Ticks
 from fadecount.streams.discovery import DISCOVERED, HiddenKeys
-from fadecount.streams.slots import Table
+from fadecount.streams.published import Table
 
 HOURS = Ticks(tick_seconds=3600)
 FIRST = 20_000 * 24

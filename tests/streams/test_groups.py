@@ -62,7 +62,7 @@ def random_mechanism(chance: random.Random) -> fc.Mechanism:
             chance.choice([0.125, 0.5, 2.0, math.inf, chance.uniform(0.05, 2.0)])
             for _ in range(chance.randint(1, 5))
         ]
-        return fc.Designed(budgets=budgets, delay=delay)
+        return fc.Intervals.levels(budgets)
     if kind == "gradual":
         return fc.Gradual(
             epsilon=chance.uniform(0.1, 1.0), exponent=chance.choice([0.0, 1.0, 2.0]), delay=delay

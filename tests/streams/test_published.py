@@ -23,8 +23,7 @@ from fadecount.noise import DiscreteLaplace
 from fadecount.streams import Description, Ticks
 from fadecount.streams.calendar import BlockCalendar
 from fadecount.streams.figures import FigureRows
-from fadecount.streams.published import Published
-from fadecount.streams.slots import FINAL, PROVISIONAL, REVISED, Figures
+from fadecount.streams.published import FINAL, PROVISIONAL, REVISED, Figures, Published
 from tests.counters.block_reference import NamedNoise as BlockNoise
 from tests.false_alarm import EACH, explained
 from tests.streams.memory import FiguresInMemory

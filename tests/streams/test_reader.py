@@ -88,7 +88,8 @@ def test_widths_are_the_quantiles_of_each_step(mechanism: RunningTotal) -> None:
     for first, count in ((1, 60), (3, 1), (17, 40)):
         wanted = []
         for step in range(first, first + count):
-            budgets, used = mechanism.noise.renewed(0, mechanism.shown(step))
+            shown = mechanism.last_input_included(step)
+            budgets, used = mechanism.noise.renewed(0, shown)
             noise = zip(budgets.tolist(), used.tolist(), strict=True)
             wanted.append(quantile(tuple((Fraction(1), *each) for each in noise), 0.05))
         np.testing.assert_array_equal(half_widths(mechanism, first, count), wanted)

@@ -35,7 +35,7 @@ from fadecount.errors import ParameterError, bad_parameter
 
 if TYPE_CHECKING:
     from fadecount.streams import Reader, Store, Ticks
-    from fadecount.streams.slots import Table
+    from fadecount.streams.published import Table
     from fadecount.streams.status import Status
 
 MOST_PANELS = 24
@@ -258,7 +258,7 @@ def _plot(arguments: argparse.Namespace, reader: Reader) -> None:
     """Draw the totals, or the counts per hour, day, ..., with intervals of 95 percent."""
     from fadecount.plots import draw_panels, new_figure, save_figure
     from fadecount.streams.description import TOTAL
-    from fadecount.streams.slots import joined_table
+    from fadecount.streams.published import joined_table
 
     description, keys = reader.status(arguments.name).description, reader.keys(arguments.name)
     table = joined_table(_tables(reader, arguments))

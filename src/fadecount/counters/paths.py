@@ -13,13 +13,16 @@ level ``l + 1`` over the block, each repeated for its two halves, plus the new v
 from __future__ import annotations
 
 import math
+from collections.abc import Sequence
 from functools import lru_cache
-from typing import Protocol
 
 import numpy as np
 from numpy.typing import NDArray
 
-from fadecount.mechanisms import CARRY, IntervalSchedule, Schedule, scale_of
+from fadecount.counters.bridges import BridgePath
+from fadecount.counters.state import damaged
+from fadecount.mechanisms import CARRY, IntervalSchedule, RunningTotal, Schedule, scale_of
+from fadecount.mechanisms.totals import Bridges
 from fadecount.noise import DiscreteLaplace, NoiseSource
 
 _BLOCK = 1 << 18
@@ -27,22 +30,24 @@ Rows = NDArray[np.int64]
 """Of one number per count."""
 
 
-class Path(Protocol):
-    """The noise of some counts, step by step."""
+def path_of(
+    mechanism: RunningTotal, source: NoiseSource, width: int
+) -> NoisePath | IntervalPath | BridgePath:
+    """The noise of a running total, by its rule."""
+    rule = mechanism.noise
+    if isinstance(rule, Bridges):
+        return BridgePath(rule, source, width)
+    if isinstance(rule, IntervalSchedule):
+        return IntervalPath(rule, source)
+    return NoisePath(rule, source, width)
 
-    shown: int
-    """For how many steps there was noise."""
-    tails: list[Rows]
-    """All that the noise of later steps needs of the variables in use."""
 
-    def add_to(self, sums: Rows) -> None:
-        """Add the noise of the next ``len(sums)`` steps. A call that fails changes nothing but
-        ``sums``."""
-
-    def fresh(self, width: int) -> list[Rows]:
-        """The tails of ``width`` more counts, with a new variable for each that is in use. So they
-        have the same law as if they had been there from the beginning: variables that are over are
-        not needed."""
+def _restore(
+    path: NoisePath | IntervalPath, shown: int, tails: Sequence[Rows], expected: int
+) -> None:
+    if len(tails) != expected:
+        raise damaged()
+    path.shown, path.tails = shown, [row.copy() for row in tails]
 
 
 class NoisePath:
@@ -59,6 +64,9 @@ class NoisePath:
         self.tails = self.fresh(width)
 
     def fresh(self, width: int) -> list[Rows]:
+        """The tails of ``width`` more counts, with a new variable for each that is in use. So they
+        have the same distribution as if they had been there from the beginning: variables that are
+        over are not needed."""
         round_number, clock = self._schedule.place(self.shown)
         tails = [np.zeros(width, dtype=np.int64)]
         if round_number:
@@ -68,6 +76,9 @@ class NoisePath:
             node = clock >> level
             tails.append(tails[-1] + variable(self._source, law, level, round_number, node, width))
         return tails[::-1]
+
+    def restore(self, shown: int, tails: Sequence[Rows]) -> None:
+        _restore(self, shown, tails, self._schedule.place(shown)[1].bit_length() + 1)
 
     def add_to(self, sums: Rows) -> None:
         """Add the noise of the next ``len(sums)`` steps, block by block."""
@@ -157,7 +168,11 @@ class IntervalPath:
         self.tails: list[Rows] = []
 
     def fresh(self, width: int) -> list[Rows]:
+        """The tails of ``width`` more counts, with a new variable for each that is in use."""
         return [self._variable(number, width) for number in self._schedule.in_use(self.shown)]
+
+    def restore(self, shown: int, tails: Sequence[Rows]) -> None:
+        _restore(self, shown, tails, len(self._schedule.in_use(shown)))
 
     def _variable(self, number: int, width: int) -> Rows:
         return variable(self._source, self._laws[number], number, 0, 0, width)

@@ -47,7 +47,7 @@ from fadecount.checks import (
 )
 from fadecount.errors import ParameterError, bad_parameter
 from fadecount.mechanisms.base import json_fields, json_line, require_keys
-from fadecount.mechanisms.blocks import MILLION, MOST_LEVELS, stages_of
+from fadecount.mechanisms.levels import MILLION, MOST_LEVELS, stages_of
 from fadecount.mechanisms.noise_law import scale_of
 
 LENGTHS = ("1d", "1mo")

@@ -35,7 +35,8 @@ from numpy.typing import ArrayLike, NDArray
 from fadecount.rounding import DUST
 
 Weighted = tuple[tuple[Fraction, float, int], ...]
-"""Noise: for each weight and budget how many variables."""
+"""Noise: for each weight and budget how many variables. A negative number divides the transform: so
+many of a coarser budget are each less by independent noise of this one."""
 
 Law = tuple[tuple[tuple[int, int, float], int], ...]
 """The same without signs, weights as numerators and denominators, sorted: a name of the law."""
@@ -142,6 +143,7 @@ def _quantiles(laws: list[Law], beta: float) -> Numbers:
     spread = counts * scales**2
     widest = np.argmax(spread * weights**2, axis=1)
     spread *= np.sin(math.pi * weights) ** 2  # where the widest repeats itself, these do not
+    spread[counts < 0] = np.finfo(np.float64).max  # these come second: they make factors larger
     spread[np.arange(len(laws)), widest] = np.inf
     order = np.argsort(-spread, axis=1)
     weights, scales, counts = (
@@ -189,11 +191,15 @@ def _inverted(
     normal = 0.5 * (math.pi / _SMOOTH * turns) ** 2 * smooth
     pairs, which = np.unique([units[:, 0], spans[:, 0]], axis=1, return_inverse=True)
     widest = logarithms_of(pairs[0][:, None], pairs[1][:, None], turns)
-    logarithms = normal + counts[:, :1] * widest[which]
+    logarithms, first = normal + counts[:, :1] * widest[which], 1
+    while first < counts.shape[1] and (counts[:, first] < 0).any():
+        each = logarithms_of(units[:, first, None], spans[:, first, None], turns)
+        logarithms += counts[:, first, None] * each
+        first += 1
     negligible = _SMOOTH_NEGLIGIBLE if smooth else _NEGLIGIBLE
     rows, turns = np.nonzero(logarithms < negligible)
     logarithms = logarithms[rows, turns]
-    for column in range(1, units.shape[1]):
+    for column in range(first, units.shape[1]):
         each = logarithms_of(units[rows, column], spans[rows, column], turns)
         logarithms += counts[rows, column] * each
         kept = logarithms < negligible

@@ -1,9 +1,8 @@
-"""The schedule of a mechanism: which noise slots are in use at a step, and which are renewed.
+"""Rules with weights of 1: which noise slots are in use at a step, and which are renewed.
 
-A mechanism of discrete Laplace noise releases the running sum plus the noise variables in use. A
-schedule says which these are, as plain data, so that one counter runs them all. The first ``delay``
-outputs of the mechanism are 0; afterwards the output at step ``t`` shows the inputs up to ``t -
-delay``: that many steps are *shown*.
+A running total is the sum of the inputs plus the noise variables in use. A schedule says which
+these are, as plain data. The first ``delay`` outputs of the mechanism are 0; afterwards the output
+at step ``t`` shows the inputs up to ``t - delay``: that many steps are *shown*.
 
 * A *clock* starts at 1 with the first shown step, and again with each round.
 * Slot ``l`` belongs to level ``l`` of the dyadic intervals of the clock, ``[k * 2**l, (k + 1) *
@@ -48,10 +47,6 @@ class Schedule:
     alternating: bool = False
     round_length: int | None = None
     carry_budget: float = math.inf
-
-    def rows(self, shown: int) -> int:
-        """How many numbers the noise of one count takes after so many shown steps."""
-        return self.place(shown)[1].bit_length() + 1
 
     def place(self, shown: int) -> tuple[int, int]:
         """The round and the clock reading of a shown step; 0 and 0 before the first one."""

@@ -14,8 +14,8 @@ from functools import lru_cache
 
 from fadecount.durations import UNITS
 from fadecount.errors import ParameterError, bad_parameter
-from fadecount.mechanisms.blocks import MILLION
 from fadecount.mechanisms.discovery import SMALLEST_EPSILON, Discovery
+from fadecount.mechanisms.levels import MILLION
 from fadecount.planning.request import Request
 
 

@@ -21,7 +21,8 @@ import numpy as np
 
 from fadecount.checks import LARGEST_BUDGET, LONGEST
 from fadecount.errors import bad_parameter
-from fadecount.mechanisms.blocks import MILLION, Blocks, Level
+from fadecount.mechanisms.blocks import Blocks
+from fadecount.mechanisms.levels import MILLION, Level
 from fadecount.planning.budgets import Vector, best_budgets, variance
 from fadecount.planning.publication import spent
 

@@ -24,7 +24,7 @@ from fadecount.streams.export import (
     published_tables,
     table_rows,
 )
-from fadecount.streams.slots import Figures, no_figures
+from fadecount.streams.published import Figures, no_figures
 
 SVG = "image/svg+xml"
 NARROW = " ,.:fijlrt"

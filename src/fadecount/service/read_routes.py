@@ -46,9 +46,8 @@ from fadecount.service.tokens import Access, Grant
 from fadecount.streams.description import TOTAL
 from fadecount.streams.export import table_rows
 from fadecount.streams.info import StreamInfo, stream_info
-from fadecount.streams.published import Published
+from fadecount.streams.published import Figures, Published, no_figures
 from fadecount.streams.reader import Reader
-from fadecount.streams.slots import Figures, no_figures
 from fadecount.streams.status import Status
 from fadecount.streams.ticks import WindowCalendar
 

@@ -19,7 +19,7 @@ from fadecount.errors import InputError
 from fadecount.planning.publication import BETWEEN
 from fadecount.sources.options import Format, Layout, SourceOptions
 from fadecount.sources.times import NO_TIME, time_reader
-from fadecount.streams.discovery import can_be_key
+from fadecount.streams.description import can_be_key
 
 
 class Reason(IntEnum):

@@ -22,7 +22,7 @@ from fadecount.errors import CheckpointError, ParameterError, bad_parameter
 from fadecount.mechanisms import Blocks, Discovery, Level
 from fadecount.noise import KeyedNoise
 from fadecount.spark.ledger import Commit, Directory, Ledger, Stream
-from fadecount.streams.discovery import can_be_key
+from fadecount.streams.description import can_be_key
 from fadecount.streams.embargo import drawn
 from fadecount.streams.ticks import DAY, LATEST
 

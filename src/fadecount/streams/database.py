@@ -11,6 +11,7 @@ from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import ExitStack, contextmanager, suppress
 from dataclasses import dataclass, field
+from operator import attrgetter, methodcaller
 from typing import TYPE_CHECKING, Any, ClassVar
 
 from fadecount.errors import DatabaseError, StoreError, bad_parameter
@@ -124,6 +125,9 @@ class Context:
             self.audit_log.record(act, what, **details)
 
 
+_ALL_ROWS, _ROW_COUNT = methodcaller("fetchall"), attrgetter("rowcount")
+
+
 def store_failed(reason: str) -> StoreError:
     """The error for a database that failed, in one line and without values."""
     return DatabaseError(
@@ -167,19 +171,19 @@ class Database(ABC):
 
     def query(self, sql: str, values: Sequence[Any] = ()) -> list[tuple[Any, ...]]:
         """Run one statement and return its rows."""
-        rows: list[tuple[Any, ...]] = self._run(lambda: self._execute(sql, values).fetchall())
+        rows: list[tuple[Any, ...]] = self._run(self._execute, sql, values, then=_ALL_ROWS)
         return rows
 
     def change(self, sql: str, values: Sequence[Any] = ()) -> int:
         """Run one statement and return how many rows it affected. Outside a transaction it need not
         be durable at once."""
-        count: int = self._run(lambda: self._execute(sql, values).rowcount)
+        count: int = self._run(self._execute, sql, values, then=_ROW_COUNT)
         return count
 
     def change_many(self, sql: str, rows: Sequence[Sequence[Any]]) -> int:
         """Run one statement for each of these rows of values, and return how many rows they
         affected together."""
-        count: int = self._run(lambda: self._execute_many(sql, rows)) if rows else 0
+        count: int = self._run(self._execute_many, sql, rows) if rows else 0
         return count
 
     def lock(self, name: str, wait_seconds: float) -> None:  # noqa: B027
@@ -219,6 +223,10 @@ class Database(ABC):
         return int(cursor.rowcount)
 
     @abstractmethod
+    def _execute_script(self, statements: Sequence[str]) -> None:
+        """Run statements without values in a transaction."""
+
+    @abstractmethod
     def _begin(self, *, durable: bool) -> None:
         """Begin a transaction."""
 
@@ -244,19 +252,21 @@ class Database(ABC):
             self.change("COMMIT")
 
     def create(self, tables: Mapping[str, str], indexes: Mapping[str, str]) -> None:
-        """Make tables and indexes, unless they exist."""
-        for name, columns in tables.items():
-            typed = columns.format(identity=self.identity, bytes=self.bytes_type)
-            self.change(f"CREATE TABLE IF NOT EXISTS {name} ({typed})")
-        for name, columns in indexes.items():
-            self.change(f"CREATE INDEX IF NOT EXISTS {name} ON {columns}")
+        """Make tables and indexes, unless they exist, in a transaction."""
+        types = {"identity": self.identity, "bytes": self.bytes_type}
+        made = [f"TABLE IF NOT EXISTS {name} ({tables[name].format(**types)})" for name in tables]
+        made += [f"INDEX IF NOT EXISTS {name} ON {indexes[name]}" for name in indexes]
+        self._run(self._execute_script, [f"CREATE {each}" for each in made])
 
-    def _run(self, action: Callable[[], Any]) -> Any:
+    def _run(
+        self, action: Callable[..., Any], *arguments: Any, then: Callable[[Any], Any] | None = None
+    ) -> Any:
         with self._guard:
             if self.broken:
                 raise self._failed("an earlier error left it in doubt")
             try:
-                return action()
+                result = action(*arguments)
+                return result if then is None else then(result)
             except self._failures as error:
                 self.broken = True
                 raise self._failed(self._reason(error)) from error

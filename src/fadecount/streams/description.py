@@ -14,11 +14,18 @@ from fadecount.errors import ParameterError, StoreError, bad_parameter
 from fadecount.mechanisms import ONE_EVENT, Blocks, Mechanism, Unit, require_planned_tick
 from fadecount.planning.publication import Measure, Publication, Series, local_time, zone_of
 from fadecount.streams.calendar import block_lengths
+<<<<<<< HEAD
 from fadecount.streams.discovery import LONGEST_KEY, HiddenKeys, can_be_key
 from fadecount.streams.loss import Group, PublicationLoss, StreamLoss, UnitLoss, require_name
+=======
+from fadecount.streams.discovery import HiddenKeys
+from fadecount.streams.loss import Group, StreamLoss, require_name
+>>>>>>> w/hist
 from fadecount.streams.ticks import DAY, Ticks
 
 ONLY_KEY = "all"
+LONGEST_KEY = 200
+"""Characters."""
 TOTAL = "total"
 """The ``per`` of running totals: slots that all begin with the stream."""
 
@@ -374,6 +381,7 @@ class Description:
         """What everything that is published loses about one unit: of a publication, all its parts
         together."""
         if self.publication is not None:
+            assert not any(each.selection for each in self.series), "hidden keys are not added up"
             together = self.publication.together
             return PublicationLoss(
                 together=tuple(tuple(self.series[at] for at in each) for each in together)
@@ -417,8 +425,9 @@ class Description:
         return json.dumps({"version": 1, "mechanism": self.mechanism.to_json(), **fields})
 
     @classmethod
+    @lru_cache(maxsize=1024)
     def from_json(cls, name: str, text: str) -> Description:
-        """A description from JSON text, checked."""
+        """A description from JSON text, checked. Streams are read often."""
         try:
             return cls(name=name, **_described(text))
         except (ValueError, KeyError, TypeError, ParameterError) as error:
@@ -429,7 +438,7 @@ class Description:
 
 @lru_cache(maxsize=1024)
 def _described(text: str) -> dict[str, Any]:
-    """What a description says, apart from the name. Streams are read often, and many are alike."""
+    """What a description says, apart from the name. Many are alike."""
     fields: dict[str, Any] = json.loads(text)
     if fields["version"] != 1:
         raise StoreError("stream was made by another version of fadecount; use that version")
@@ -445,6 +454,7 @@ def _described(text: str) -> dict[str, Any]:
     }
 
 
+<<<<<<< HEAD
 def _of_publication(fields: Mapping[str, Any]) -> dict[str, Any]:
     from fadecount.planning.publication_file import publication_of
 
@@ -457,6 +467,11 @@ def _of_publication(fields: Mapping[str, Any]) -> dict[str, Any]:
         "series": series,
         "publication": publication,
     }
+=======
+def can_be_key(text: object) -> bool:
+    """Whether a key may have this name. It is judged by itself."""
+    return isinstance(text, str) and 1 <= len(text) <= LONGEST_KEY and text.isprintable()
+>>>>>>> w/hist
 
 
 def checked_keys(

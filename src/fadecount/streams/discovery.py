@@ -19,7 +19,6 @@ from fadecount.mechanisms import Discovery
 
 DISCOVERED = -1
 """The level of the figures of hidden keys."""
-LONGEST_KEY = 200
 
 Counts = Mapping[str, int]
 """How many persons brought each key."""
@@ -113,8 +112,3 @@ def address_share(before: int, more: int, most: int | None) -> int:
     """By how much the count of a hidden key grows with so many ``more`` persons of an address of
     which it was brought by so many ``before``, if at most so many count."""
     return more if most is None else min(before + more, most) - min(before, most)
-
-
-def can_be_key(text: object) -> bool:
-    """Whether a key may have this name. It is judged by itself."""
-    return isinstance(text, str) and 1 <= len(text) <= LONGEST_KEY and text.isprintable()

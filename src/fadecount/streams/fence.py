@@ -248,8 +248,7 @@ class FileFence(Fence):
         except OSError as error:
             raise self._failed(error.strerror or type(error).__name__) from error
         database = SQLiteConnection(self._path, failed=self._failed)
-        with database.transaction():
-            database.create(_TABLES, _INDEXES)
+        database.create(_TABLES, _INDEXES)
         return database
 
     def _identity(self) -> tuple[int, ...] | None:

@@ -27,8 +27,13 @@ from fadecount.counters.inputs import add_up
 from fadecount.errors import ClockError, FadecountError, InputError, ParameterError
 from fadecount.mechanisms.unit import ADDRESS_BYTES, Key, Noted, person_digest
 from fadecount.streams.database import Context, placeholders
+<<<<<<< HEAD
 from fadecount.streams.description import Description
 from fadecount.streams.discovery import LONGEST_KEY, Counts, address_share, can_be_key
+=======
+from fadecount.streams.description import LONGEST_KEY, can_be_key
+from fadecount.streams.discovery import Counts, address_share
+>>>>>>> w/hist
 from fadecount.streams.embargo import full, hide, is_full, take_hidden
 from fadecount.streams.seal import SecretRows
 from fadecount.streams.status import Status, read_keys

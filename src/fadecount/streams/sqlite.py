@@ -8,7 +8,6 @@ import sqlite3
 import time
 from collections.abc import Callable, Sequence
 from contextlib import ExitStack, suppress
-from functools import partial
 from pathlib import Path
 
 from fadecount.errors import LockedError, StoreError
@@ -54,10 +53,10 @@ class SQLiteConnection(Database):
         super().__init__(_FAILURES, failed)
         self._path, self._durable = str(path), True
         self._places = frozenset({str(Path(path).absolute()), str(Path(path).resolve())})
-        self._connection: sqlite3.Connection = self._run(partial(_connect, self._path))
+        self._connection: sqlite3.Connection = self._run(_connect, self._path)
         try:
             for pragma in _PRAGMAS if pragmas is None else pragmas:
-                self._run(partial(self._patiently, pragma))
+                self._run(self._patiently, pragma)
         except BaseException:
             self._connection.close()
             raise
@@ -78,6 +77,9 @@ class SQLiteConnection(Database):
     @property
     def places(self) -> frozenset[str]:
         return self._places
+
+    def _execute_script(self, statements: Sequence[str]) -> None:
+        self._connection.executescript(";".join(("BEGIN IMMEDIATE", *statements, "COMMIT")))
 
     def _begin(self, *, durable: bool) -> None:
         if durable is not self._durable:  # a durable commit syncs all of the log
@@ -228,9 +230,7 @@ def new_tables(path: Path) -> SQLiteConnection:
     pragmas = f"PRAGMA page_size = {_PAGE_BYTES}", "PRAGMA journal_mode = OFF"
     connection = SQLiteConnection(path, pragmas=pragmas)
     try:
-        connection.change("BEGIN")  # all tables in one sync of the disk
         connection.create(TABLES, INDEXES)
-        connection.change("COMMIT")
     except BaseException:
         connection.close()
         raise

@@ -11,7 +11,7 @@ from typing import Self
 
 from fadecount.checks import require_integer
 from fadecount.errors import ParameterError, StoreError, bad_parameter
-from fadecount.mechanisms import ONE_EVENT, Mechanism, Unit
+from fadecount.mechanisms import ONE_EVENT, Mechanism, Totals, Unit
 from fadecount.noise import unpredictable
 from fadecount.planning.publication import Publication
 from fadecount.streams.audit_log import Act, AuditLog
@@ -120,12 +120,11 @@ class Store:
         Or a new publication, which says both itself. It is planned here and now: what is planned is
         stored, and checked against its promise, exactly.
         """
-        if isinstance(what, Publication):
-            description = planned(what)
+        description = planned(what) if isinstance(what, Publication) else what
+        if description.publication is not None:
             start_tick = description.start_tick
-            lists = tuple(each.keys for each in what.parts)
+            lists = tuple(each.keys for each in description.publication.parts)
         else:
-            description = what
             lists = (checked_keys(keys, none=not description.needs_keys),)
             hidden = description.hidden
             if hidden is not None and hidden.other not in (None, *lists[0]):
@@ -139,8 +138,13 @@ class Store:
         # another process may be creating the same one, or another one of the same group
         locks = [f"create {name}"] + ([] if group is None else [f"create in group {group.name}"])
         with self._database.locked(locks, _CREATION_SECONDS), self._database.transaction():
+<<<<<<< HEAD
             self._create(self.in_group(description), lists, start_tick)
         return self.open(name)
+=======
+            uid = self._create(self.in_group(description), names, start_tick)
+        return self._open(name, uid)
+>>>>>>> w/hist
 
     def in_group(self, description: Description) -> Description:
         """The description with the promise of its group: its own if it would be the first stream
@@ -167,10 +171,17 @@ class Store:
             replace(before, members=(*before.members, new)).require_promise()
         return replace(description, group=before.group)
 
+<<<<<<< HEAD
     def _create(
         self, description: Description, keys: tuple[tuple[str, ...], ...], start_tick: int
     ) -> None:
+=======
+    def _create(self, description: Description, names: Sequence[str], start_tick: int) -> str:
+>>>>>>> w/hist
         context, database, name = self._context, self._database, description.name
+        if isinstance(description.mechanism, Totals):  # no noise of open blocks in a store
+            remedy = "fc.plan gives block counters, which a store publishes"
+            raise bad_parameter("mechanism", "Totals", "one that a store keeps", remedy)
         if name in self.names():
             remedy = "open the stream that exists, or choose another name"
             raise bad_parameter("stream name", name, "new in this store", remedy)
@@ -216,11 +227,14 @@ class Store:
         context.fence.move(uid, None, mark_of(status, database.places))
         # again: of two new stores at one place, one sees the other's mark
         claim(context, self._uid, name)
+        return uid
 
     def open(self, name: str) -> Stream:
         """A stream for writing. Refused while another process writes to it, and if its store is
         older than what was published, or has lost its fence."""
-        uid = read_status(self._database, name).uid
+        return self._open(name, read_status(self._database, name).uid)
+
+    def _open(self, name: str, uid: str) -> Stream:
         self._database.lock(uid, self._wait)
         try:
             return Stream(self._context, name)
