@@ -76,12 +76,8 @@ def read_rows(
         piece, events = as_rows(events[:size], rules), events[size:]
         if columns:
             names = (None if each is None else pl.Series("", each, pl.String) for each in piece[2:])
-<<<<<<< HEAD
-            piece = Rows(*piece[:2], *names)
-=======
             persons, ids = names
             piece = piece._replace(persons=persons, ids=ids)
->>>>>>> w/hist
         tally.add(piece)
     return tally.done()
 

@@ -38,7 +38,11 @@ def rides(**fields: Any) -> Publication:
         "columns": Columns(person="who", id="id"),
         "measures": (
             Measure(
-                name="rides", key=("place",), keys=("north", "south"), overall=True, per=("1h", "1d")
+                name="rides",
+                key=("place",),
+                keys=("north", "south"),
+                overall=True,
+                per=("1h", "1d"),
             ),
             Measure(
                 name="riders",
@@ -98,7 +102,3 @@ def published(reader: Reader, description: Description) -> Counter[tuple[int, in
 
 def added_of(counts: Counts) -> dict[tuple[int, int, int], int]:
     return {place: count for place, count in counts.added.items() if count}
-
-
-def close_with(stream: Stream, tick: int) -> None:
-    stream.close_through(tick)

@@ -22,32 +22,9 @@ from itertools import pairwise
 from fadecount.checks import LONGEST
 from fadecount.durations import UNITS
 from fadecount.errors import bad_parameter
-<<<<<<< HEAD
-from fadecount.mechanisms.blocks import MILLION
+from fadecount.mechanisms.levels import MILLION
 from fadecount.planning.measures import Caps, plan_lengths
 from fadecount.planning.publication import Measure, MeasurePart, Publication, Series, zone_of
-=======
-from fadecount.mechanisms.blocks import Blocks
-from fadecount.mechanisms.levels import MILLION
-from fadecount.planning.measures import Caps, plan_lengths, spent
-from fadecount.planning.publication import Measure, MeasurePart, Part, Publication, zone_of
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Series:
-    """A part of a measure with the mechanism that publishes it. One unit changes its counts by at
-    most ``weight``; ``shifts`` are those of its levels for the unit."""
-
-    measure: str
-    part: Part
-    mechanism: Blocks
-    weight: int
-    shifts: tuple[int, ...]
-
-    def millionths(self, age: int) -> int:
-        """What a unit loses through it until it is ``age`` ticks old."""
-        return self.weight * spent(self.mechanism, self.shifts, age)
->>>>>>> w/hist
 
 
 def plan_publication(publication: Publication) -> tuple[Series, ...]:

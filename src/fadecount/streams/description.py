@@ -14,13 +14,8 @@ from fadecount.errors import ParameterError, StoreError, bad_parameter
 from fadecount.mechanisms import ONE_EVENT, Blocks, Mechanism, Unit, require_planned_tick
 from fadecount.planning.publication import Measure, Publication, Series, local_time, zone_of
 from fadecount.streams.calendar import block_lengths
-<<<<<<< HEAD
-from fadecount.streams.discovery import LONGEST_KEY, HiddenKeys, can_be_key
-from fadecount.streams.loss import Group, PublicationLoss, StreamLoss, UnitLoss, require_name
-=======
 from fadecount.streams.discovery import HiddenKeys
-from fadecount.streams.loss import Group, StreamLoss, require_name
->>>>>>> w/hist
+from fadecount.streams.loss import Group, PublicationLoss, StreamLoss, UnitLoss, require_name
 from fadecount.streams.ticks import DAY, Ticks
 
 ONLY_KEY = "all"
@@ -454,7 +449,6 @@ def _described(text: str) -> dict[str, Any]:
     }
 
 
-<<<<<<< HEAD
 def _of_publication(fields: Mapping[str, Any]) -> dict[str, Any]:
     from fadecount.planning.publication_file import publication_of
 
@@ -467,11 +461,11 @@ def _of_publication(fields: Mapping[str, Any]) -> dict[str, Any]:
         "series": series,
         "publication": publication,
     }
-=======
+
+
 def can_be_key(text: object) -> bool:
     """Whether a key may have this name. It is judged by itself."""
     return isinstance(text, str) and 1 <= len(text) <= LONGEST_KEY and text.isprintable()
->>>>>>> w/hist
 
 
 def checked_keys(

@@ -27,13 +27,8 @@ from fadecount.counters.inputs import add_up
 from fadecount.errors import ClockError, FadecountError, InputError, ParameterError
 from fadecount.mechanisms.unit import ADDRESS_BYTES, Key, Noted, person_digest
 from fadecount.streams.database import Context, placeholders
-<<<<<<< HEAD
-from fadecount.streams.description import Description
-from fadecount.streams.discovery import LONGEST_KEY, Counts, address_share, can_be_key
-=======
-from fadecount.streams.description import LONGEST_KEY, can_be_key
+from fadecount.streams.description import LONGEST_KEY, Description, can_be_key
 from fadecount.streams.discovery import Counts, address_share
->>>>>>> w/hist
 from fadecount.streams.embargo import full, hide, is_full, take_hidden
 from fadecount.streams.seal import SecretRows
 from fadecount.streams.status import Status, read_keys
@@ -379,8 +374,10 @@ class Intake:
     def _notes(self, slot: int, names: Iterable[bytes]) -> dict[bytes, int]:
         """The numbers of notes. After this, other processes wait with them."""
         wanted = dict.fromkeys(names, 0)
+        if not wanted:
+            return {}
         if self._database.for_update:
-            return self._note(slot, wanted) if wanted else {}
+            return self._note(slot, wanted)
         return wanted | self._counted(slot, wanted)
 
     @property

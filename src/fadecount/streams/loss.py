@@ -30,7 +30,7 @@ from fadecount.checks import LONGEST, require_real
 from fadecount.durations import format_duration, parse_duration
 from fadecount.errors import ParameterError, bad_parameter
 from fadecount.mechanisms import ONE_EVENT, Blocks, Loss, Mechanism, Unit
-from fadecount.mechanisms.blocks import MILLION
+from fadecount.mechanisms.levels import MILLION
 from fadecount.mechanisms.loss import round_up
 from fadecount.planning.publication import Series
 from fadecount.rounding import DUST, shown_loss

@@ -138,13 +138,8 @@ class Store:
         # another process may be creating the same one, or another one of the same group
         locks = [f"create {name}"] + ([] if group is None else [f"create in group {group.name}"])
         with self._database.locked(locks, _CREATION_SECONDS), self._database.transaction():
-<<<<<<< HEAD
-            self._create(self.in_group(description), lists, start_tick)
-        return self.open(name)
-=======
-            uid = self._create(self.in_group(description), names, start_tick)
+            uid = self._create(self.in_group(description), lists, start_tick)
         return self._open(name, uid)
->>>>>>> w/hist
 
     def in_group(self, description: Description) -> Description:
         """The description with the promise of its group: its own if it would be the first stream
@@ -171,15 +166,13 @@ class Store:
             replace(before, members=(*before.members, new)).require_promise()
         return replace(description, group=before.group)
 
-<<<<<<< HEAD
     def _create(
         self, description: Description, keys: tuple[tuple[str, ...], ...], start_tick: int
-    ) -> None:
-=======
-    def _create(self, description: Description, names: Sequence[str], start_tick: int) -> str:
->>>>>>> w/hist
+    ) -> str:
         context, database, name = self._context, self._database, description.name
-        if isinstance(description.mechanism, Totals):  # no noise of open blocks in a store
+        if any(
+            isinstance(each.mechanism, Totals) for each in description.series
+        ):  # no noise of open blocks in a store
             remedy = "fc.plan gives block counters, which a store publishes"
             raise bad_parameter("mechanism", "Totals", "one that a store keeps", remedy)
         if name in self.names():
