@@ -11,7 +11,7 @@ import numpy as np
 import fadecount as fc
 from fadecount.planning.publication import Columns, Measure, Publication, Series
 from fadecount.sources.measures import MeasureRules, PublicationRows
-from fadecount.streams import Reader, Stream
+from fadecount.streams import Reader
 from fadecount.streams.description import Description
 from tests.sources.plain_rule import Counts
 

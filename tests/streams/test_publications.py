@@ -9,7 +9,6 @@ from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from typing import Any
 
-import numpy as np
 import pytest
 
 import fadecount as fc
@@ -31,7 +30,6 @@ from tests.sources.messy import publication_of, rows_of
 from tests.sources.plain_rule import Plain
 from tests.streams.backends import Backend, SQLiteBackend
 from tests.streams.publications import (
-    EXACT,
     NoNoise,
     added_of,
     described,
