@@ -4,7 +4,7 @@ hold the truth.
 ``python -m campaigns.figures --windows 100000`` prints one line per mechanism and view: the share
 of values within the 95 % band, and within a band that is narrower by one. It fails if the first is
 below 95 % or the second above it, by more than 0.5 % and what chance allows: the band is as wide as
-the exact law asks for, and not wider.
+the exact distribution asks for, and not wider.
 """
 
 from __future__ import annotations

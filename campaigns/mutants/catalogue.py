@@ -39,7 +39,7 @@ class Mutant:
         file.write_text(text.replace(self.old, self.new), encoding="utf-8")
 
 
-LEVELS, SCHEDULE = "mechanisms/level_budgets.py", "mechanisms/schedule.py"
+LEVELS, SCHEDULE = "mechanisms/level_budgets.py", "mechanisms/running_total.py"
 FADING = ("tests/service/test_fading_curve.py",)
 PATH, COUNTER, INPUTS = "counters/paths.py", "counters/counter.py", "counters/inputs.py"
 LAPLACE, SOURCE, TABLE, WORDS = (
@@ -54,6 +54,8 @@ BLOCK_LOSS = ("tests/mechanisms/test_blocks.py",)
 DISCOVERY, DISCOVERED = "mechanisms/discovery.py", ("tests/mechanisms/test_discovery.py",)
 HIDDEN, HIDDEN_KEYS = "streams/embargo.py", ("tests/streams/test_hidden_keys.py",)
 INTERVALS, OWN = "mechanisms/intervals.py", ("tests/mechanisms/test_own_schedules.py",)
+TOTALS, BRIDGES = "mechanisms/totals.py", "counters/bridges.py"
+TOTALS_TESTS = ("tests/mechanisms/test_totals.py", "tests/counters/test_totals.py")
 
 MUTANTS = (
     Mutant(
@@ -93,7 +95,7 @@ MUTANTS = (
     ),
     Mutant(
         "scale halved",
-        "mechanisms/noise_law.py",
+        "mechanisms/noise_distribution.py",
         "else 1.0 / budget *",
         "else 0.5 / budget *",
         DEFINITION,
@@ -129,15 +131,15 @@ MUTANTS = (
     Mutant(
         "a level dropped",
         PATH,
-        "if law is not None and len(new):",
-        "if law is not None and len(new) and level != 2:",
+        "if distribution is not None and len(new):",
+        "if distribution is not None and len(new) and level != 2:",
         DEFINITION,
     ),
     Mutant(
         "a level dropped in blocks",
         PATH,
-        "if law is not None and len(new)",
-        "if law is not None and len(new) > 1",
+        "if distribution is not None and len(new)",
+        "if distribution is not None and len(new) > 1",
         DEFINITION,
     ),
     Mutant(
@@ -174,7 +176,7 @@ MUTANTS = (
     ),
     Mutant("small words not settled", LAPLACE, " | (bits < self._smallest)", "", EXACTNESS),
     Mutant(
-        "centre of the law missing",
+        "centre of the distribution missing",
         LAPLACE,
         "63 * Decimal(2).ln() + self._centre()",
         "63 * Decimal(2).ln() + 0",
@@ -210,16 +212,16 @@ MUTANTS = (
     ),
     Mutant(
         "resume forgets the noise in use",
-        COUNTER,
-        "self._path.tails = [row.copy() for row in parts.tails]",
-        "self._path.tails = [0 * row for row in parts.tails]",
+        PATH,
+        "path.shown, path.tails = shown, [row.copy() for row in tails]",
+        "path.shown, path.tails = shown, [0 * row for row in tails]",
         DEFINITION,
     ),
     Mutant(
         "resume redraws a variable",
         COUNTER,
-        "self._path.shown = shown + ahead",
-        "self._path.shown = max(0, shown + ahead - 1)",
+        "self._path.restore(shown + ahead, parts.tails)",
+        "self._path.restore(max(0, shown + ahead - 1), parts.tails)",
         DEFINITION,
     ),
     Mutant(
@@ -252,13 +254,6 @@ MUTANTS = (
         (*PREFIX, *DISTRIBUTION),
     ),
     Mutant(
-        "last level not continued",
-        LEVELS,
-        "return self.budgets[min(level, len(self.budgets) - 1)]",
-        "return (*self.budgets, *([float('inf')] * 99))[level]",
-        DEFINITION,
-    ),
-    Mutant(
         "loss rounded down",
         "mechanisms/loss.py",
         "round_up(Fraction(units, UNITS))",
@@ -275,8 +270,8 @@ MUTANTS = (
     Mutant(
         "Refresh's past noise reused",
         PATH,
-        "self._carry_law, CARRY, rounds, range(1), width",
-        "self._carry_law, CARRY, range(1, 1 + len(rounds)), range(1), width",
+        "self._carry_distribution, CARRY, rounds, range(1), width",
+        "self._carry_distribution, CARRY, range(1, 1 + len(rounds)), range(1), width",
         DEFINITION,
     ),
     Mutant(
@@ -1090,7 +1085,7 @@ MUTANTS = (
     ),
     Mutant(
         "loss of a lag one late",
-        "mechanisms/blocks.py",
+        "mechanisms/levels.py",
         "if stage.lag <= since)",
         "if stage.lag < since)",
         BLOCK_LOSS,
@@ -1129,6 +1124,56 @@ MUTANTS = (
         "carried = before.count + carried[: before.width]",
         "carried = before.count.copy()",
         ("tests/counters/test_figures.py",),
+    ),
+    # Totals from tied blocks.
+    Mutant(
+        "levels with different lags that are tied",
+        TOTALS,
+        "if level.lag != below.lag or level.length == below.length:",
+        "if level.length == below.length:",
+        TOTALS_TESTS,
+    ),
+    Mutant(
+        "halves that are rounded up",
+        BRIDGES,
+        "((2 * rest == denominator) & (whole % 2 == 1))",
+        "(2 * rest == denominator)",
+        TOTALS_TESTS,
+    ),
+    Mutant(
+        "halves rounded by the parity of a part",
+        BRIDGES,
+        "(whole % 2 == 1)",
+        "(more % 2 == 1)",
+        TOTALS_TESTS,
+    ),
+    Mutant(
+        "children of an open block that are forgotten",
+        BRIDGES,
+        "children[:entered], children[entered:].copy()",
+        "children[:entered], 0 * children[entered:]",
+        TOTALS_TESTS,
+    ),
+    Mutant(
+        "a bridge of a later stage",
+        BRIDGES,
+        "own, bridges = noises[0], []",
+        "own, bridges = noises[-1], []",
+        TOTALS_TESTS,
+    ),
+    Mutant(
+        "numerators that could wrap",
+        BRIDGES,
+        "np.int64 if 4 * (most + denominator) < LARGEST_SUM else object",
+        "np.int64",
+        TOTALS_TESTS,
+    ),
+    Mutant(
+        "totals in a store",
+        "streams/store.py",
+        "if isinstance(description.mechanism, Totals):",
+        "if False:",
+        TOTALS_TESTS,
     ),
     # Figures in streams.
     Mutant(
@@ -1248,8 +1293,8 @@ MUTANTS = (
     Mutant(
         "noise given to two blocks",
         SOURCE,
-        "draws, self._blocks[law] = block[:count], block[count:]",
-        "draws, self._blocks[law] = block[:count], block",
+        "draws, self._blocks[distribution] = block[:count], block[count:]",
+        "draws, self._blocks[distribution] = block[:count], block",
         PREFIX,
     ),
     Mutant(
@@ -1261,7 +1306,7 @@ MUTANTS = (
     ),
     Mutant(
         "budgets of blocks rounded up for a larger unit",
-        "mechanisms/blocks.py",
+        "mechanisms/levels.py",
         "math.floor(budget * Fraction(factor))",
         "math.ceil(budget * Fraction(factor))",
         BLOCK_LOSS,
@@ -1269,7 +1314,7 @@ MUTANTS = (
     # Budgets scaled for a larger unit or an error
     Mutant(
         "a larger unit's budgets rounded to the nearest",
-        "mechanisms/base.py",
+        "mechanisms/running_total.py",
         "while divisor > 1 and not _fits(smaller.noise, self.noise, divisor):",
         "while divisor > 1 and smaller is self:",
         ("tests/mechanisms/test_sensitivity.py",),
@@ -1341,8 +1386,8 @@ MUTANTS = (
     Mutant(
         "the paper's algorithm is never taken",
         "planning/plan.py",
-        "for each in (blocks, gradual) if",
-        "for each in (blocks or gradual,) if",
+        "(totals_for(request), best_gradual(request)) if",
+        "(totals_for(request),) if",
         ("tests/planning/test_design.py",),
     ),
     Mutant(
@@ -1376,15 +1421,15 @@ MUTANTS = (
     Mutant(
         "discovery: shown at an earlier stage forgotten",
         DISCOVERY,
-        "passed += law.move * tail * p * rising[-1]",
-        "passed += 0 * law.move * tail * p * rising[-1]",
+        "passed += distribution.move * tail * p * rising[-1]",
+        "passed += 0 * distribution.move * tail * p * rising[-1]",
         DISCOVERED,
     ),
     Mutant(
         "discovery: shares of the difference swapped",
         DISCOVERY,
-        "law._replace(stay=w, move=1 - w)",
-        "law._replace(stay=1 - w, move=w)",
+        "distribution._replace(stay=w, move=1 - w)",
+        "distribution._replace(stay=1 - w, move=w)",
         DISCOVERED,
     ),
     Mutant(
@@ -1404,8 +1449,8 @@ MUTANTS = (
     Mutant(
         "discovery: far values lost",
         DISCOVERY,
-        "hidden[0] += law.move * tail",
-        "hidden[0] += 0 * law.move * tail",
+        "hidden[0] += distribution.move * tail",
+        "hidden[0] += 0 * distribution.move * tail",
         DISCOVERED,
     ),
     Mutant(

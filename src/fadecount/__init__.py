@@ -9,6 +9,7 @@ A mechanism describes the noise and states its cost before anything runs. A coun
 >>> counter = fc.Counter(mechanism)
 >>> published = counter.step(120)       # 120 events in this hour; the private running count
 
+- publish: ``fc.Publication``, several measures of one crowd with one promise
 - choose: ``fc.plan``, ``fc.design`` (from wanted losses and errors), or ``fc.Gradual`` and the
   other mechanisms
 - count: ``fc.Counter``, or ``fc.count`` for a data frame of events
@@ -44,6 +45,7 @@ if TYPE_CHECKING:
         minimum_error,
     )
     from fadecount.planning.plan import Plan, design, plan
+    from fadecount.planning.publication import Measure, Publication
     from fadecount.runs import count
     from fadecount.service.client import Client
 
@@ -59,8 +61,10 @@ __all__ = [
     "Intervals",
     "Level",
     "Linear",
+    "Measure",
     "Mechanism",
     "Plan",
+    "Publication",
     "Refresh",
     "Totals",
     "Unit",
@@ -75,7 +79,9 @@ __all__ = [
 _HOMES = {
     "Client": "service.client",
     "Counter": "counters",
+    "Measure": "planning.publication",
     "Plan": "planning.plan",
+    "Publication": "planning.publication",
     "count": "runs",
     "design": "planning.plan",
     "plan": "planning.plan",

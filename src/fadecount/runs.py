@@ -51,7 +51,7 @@ from fadecount.streams.store import MemoryStore
 from fadecount.streams.ticks import ClockState, read_clock
 
 if TYPE_CHECKING:
-    from fadecount.mechanisms.unit import Noted
+    from fadecount.mechanisms.unit import CapKey
     from fadecount.sources.files import Frame, Source
     from fadecount.sources.live import LiveRow
     from fadecount.streams import Store, Stream
@@ -552,7 +552,7 @@ class HistoryRun(Run):
             yield range(at, min(following, wanted.stop))
             at = following
 
-    def _persons_of(self, part: range) -> Mapping[Noted, int] | None:
+    def _persons_of(self, part: range) -> Mapping[CapKey, int] | None:
         """What of persons the part of a day holds, if the day stays open; None where the unit is no
         day, or nothing is kept. With it, the part is one transaction."""
         block_of = self.description.block_of

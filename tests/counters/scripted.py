@@ -31,10 +31,10 @@ class ScriptedNoise:
         self.calls = 0
 
     def many(
-        self, law: DiscreteLaplace, level: int, rounds: range, nodes: range, width: int
+        self, distribution: DiscreteLaplace, level: int, rounds: range, nodes: range, width: int
     ) -> NDArray[np.int64]:
         values = [
-            self._give(law, (level, each, node), key)
+            self._give(distribution, (level, each, node), key)
             for each in rounds
             for node in nodes
             for key in range(width)
@@ -43,9 +43,9 @@ class ScriptedNoise:
         array.flags.writeable = False
         return array
 
-    def _give(self, law: DiscreteLaplace, name: Name, key: int) -> int:
+    def _give(self, distribution: DiscreteLaplace, name: Name, key: int) -> int:
         assert (name, key) not in self.asked, f"{name} was drawn twice for key {key}"
-        assert self.scales.setdefault(name[0], law.scale) == law.scale
+        assert self.scales.setdefault(name[0], distribution.scale) == distribution.scale
         self.asked.add((name, key))
         self.calls += 1
         return scripted_value(name, key)

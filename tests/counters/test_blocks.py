@@ -29,13 +29,13 @@ class FailingNoise(ScriptedNoise):
     left = -1
 
     def many(
-        self, law: DiscreteLaplace, level: int, rounds: range, nodes: range, width: int
+        self, distribution: DiscreteLaplace, level: int, rounds: range, nodes: range, width: int
     ) -> NDArray[np.int64]:
         self.left -= 1
         if self.left == 0:
             self.asked.clear()
             raise OSError("no entropy")
-        return super().many(law, level, rounds, nodes, width)
+        return super().many(distribution, level, rounds, nodes, width)
 
 
 @pytest.mark.parametrize("mechanism", MECHANISMS, ids=repr)

@@ -150,12 +150,12 @@ class _FailingNoise(ScriptedNoise):
 
     fails_at = -1
 
-    def _give(self, law: Any, name: Any, key: int) -> int:
+    def _give(self, distribution: Any, name: Any, key: int) -> int:
         if self.calls == self.fails_at:
             self.fails_at = -1
             raise OSError("no entropy")
         self.asked.discard((name, key))
-        return super()._give(law, name, key)
+        return super()._give(distribution, name, key)
 
 
 @pytest.mark.parametrize("width", [None, 2])

@@ -17,7 +17,7 @@ import fadecount as fc
 from fadecount.counters import bridges as module
 from fadecount.counters.state import SavedState
 from fadecount.errors import ParameterError, SavedStateError
-from fadecount.mechanisms.noise_law import variance_of
+from fadecount.mechanisms.noise_distribution import variance_of
 from fadecount.streams import Description, Ticks
 from tests.counters.block_reference import NamedNoise
 from tests.counters.test_block_counters import GivenNoise
@@ -98,7 +98,7 @@ class TestDefinition:
 
     @pytest.mark.parametrize("width", [None, 2])
     def test_products_that_int64_does_not_hold(self, width: int | None) -> None:
-        source = NamedNoise(5, spread=10**15)
+        source = GivenNoise({(0, 1): 10**15, (1, 1): -(10**15) + 1, (0, 3): 7})
         totals = fc.Totals(fc.Level(1, 1e-6), fc.Level(1 << 13, 1e-6), fc.Level(1 << 16, 1e-6))
         expected = outputs_of(totals, [1, 2, 3], source)
         rows = np.array([1, 2, 3]) if width is None else np.array([[1, 1], [2, 2], [3, 3]])

@@ -12,7 +12,7 @@ from fadecount.checks import require_budget, set_fields
 from fadecount.errors import bad_parameter
 from fadecount.mechanisms.base import require_delay, require_sequence
 from fadecount.mechanisms.level_budgets import LevelMechanism
-from fadecount.mechanisms.schedule import LEVELS
+from fadecount.mechanisms.running_total import LEVELS
 
 
 @dataclass(frozen=True, slots=True)

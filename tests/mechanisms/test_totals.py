@@ -16,7 +16,7 @@ import pytest
 
 import fadecount as fc
 from fadecount.errors import ParameterError
-from fadecount.mechanisms.noise_law import quantile, variance_of
+from fadecount.mechanisms.noise_distribution import quantile, variance_of
 from fadecount.mechanisms.totals import MOST_CHILDREN, Bridges, mean_square_part
 from tests.mechanisms.totals_oracles import program_loss, random_totals, weights
 
@@ -122,7 +122,9 @@ class TestError:
             totals = random_totals(chance, longest=60)
             for last in chance.sample(range(1 + totals.delay, 160), 6):
                 first = chance.choice([0, chance.randint(totals.delay, last - 1)])
-                expected = law(totals, weights(totals.levels, first), weights(totals.levels, last))
+                expected = distribution(
+                    totals, weights(totals.levels, first), weights(totals.levels, last)
+                )
                 between = totals.noise.between(max(0, first - totals.delay), last - totals.delay)
                 found: Counter[tuple[Fraction, float]] = Counter()
                 for weight, budget, count in between:
@@ -165,7 +167,7 @@ def _times(noise: Any, copies: int) -> Any:
     return tuple((weight, budget, count * copies) for weight, budget, count in noise)
 
 
-def law(
+def distribution(
     totals: fc.Totals, before: dict[Any, Fraction], after: dict[Any, Fraction]
 ) -> dict[tuple[Fraction, float], int]:
     """The difference of two weighted sums as independent terms: of a block whose stages differ, the

@@ -16,7 +16,7 @@ import pytest
 import fadecount as fc
 from fadecount.errors import ParameterError
 from fadecount.mechanisms import Figure, ListedFigures, Views, views_of
-from fadecount.mechanisms.noise_law import variance_of
+from fadecount.mechanisms.noise_distribution import variance_of
 from tests.mechanisms.block_oracles import random_design
 from tests.mechanisms.edged_blocks import EdgedBlocks
 from tests.mechanisms.test_blocks import READABLE

@@ -12,7 +12,7 @@ import pytest
 
 import fadecount as fc
 from fadecount.errors import ParameterError
-from fadecount.mechanisms.noise_law import variance_of
+from fadecount.mechanisms.noise_distribution import variance_of
 from fadecount.planning.blocks import BlockRequest, totals_for
 from fadecount.planning.chains import Graph, Step
 from fadecount.planning.plan import gradual

@@ -2,8 +2,12 @@
 
 from __future__ import annotations
 
+import tomllib
+from dataclasses import fields
+from datetime import UTC, datetime, time
 from fractions import Fraction
 from pathlib import Path
+from typing import Any
 
 import pytest
 from hypothesis import given
@@ -101,10 +105,10 @@ def test_without_ever_the_last_limit_holds() -> None:
         ("share = 2", "share = 0", "measures.minutes.share must be strictly between 0"),
         ('["1h", "1d"', '["2h", "3h"', "measures.rides.per must be a multiple of 2h, got '3h'"),
         ('["1h", "1d"', '["7h", "1d"', "measures.rides.per must be ticks of 1h, parts of a day"),
-        ('["1h", "1d"', '["1h", "1h"', "measures.rides.per must be different lengths"),
+        ('["1h", "1d"', '["1h", "1h"', "measures.rides.per must be different ones"),
         ("max_events", "max_event", "unit.max_event must be a known field"),
-        ("max_events = 2", "max_events = 0", "events of the unit must be an integer from 1"),
-        ('each = "1d"', 'each = "5m"', "unit.each must be at least a tick, 1h, got '5m'"),
+        ("max_events = 2", "max_events = 0", "unit.max_events must be an integer from 1"),
+        ('each = "1d"', 'each = "5m"', "unit.each must be ticks of 1h, a day or months"),
         ('each = "1d", ', "", "unit.each must be a length such as 1d"),
         ('"persons"', '"person"', "measures.riders.count must be one of 'events', 'persons'"),
         ('"persons"', '"persons"\nper = ["1mo"]', "measures.riders.per must be at most 1d"),
@@ -130,6 +134,83 @@ def test_what_is_wrong_is_named_with_its_place(old: str, new: str, message: str)
         parse_publication(RIDES.replace(old, new, 1), name="rides")
     assert message in str(error.value)
     assert "\n" not in str(error.value)
+
+
+FIELDS = [
+    *("name", "title", "zone", "start", "tick", "unit", "loss", "reserve", "delta", "columns"),
+    *("input", "feed", "measures", "unit.of", "unit.each", "unit.max_events", "columns.time"),
+    *("input.separator", "loss.ever", "measures.rides", "contact", "licence", "description"),
+    *(f"measures.rides.{each.name}" for each in fields(Measure) if each.name != "name"),
+]
+WRONG: list[Any] = [
+    *(5, -1, 1.5, float("nan"), float("inf"), True, "", "x", "\n", [], [[]], [5], [["a", 5]]),
+    *(["x", "x"], {}, {"x": 5}, {"a": {}}, 10**30, time(10), datetime(2026, 3, 1, tzinfo=UTC)),
+]
+
+
+@pytest.mark.parametrize("place", FIELDS)
+def test_no_value_of_any_kind_is_more_than_one_line(place: str, tmp_path: Path) -> None:
+    """Each field with each kind of value gives a publication, or one line that names the place."""
+    *tables, field = place.split(".")
+    refused = 0
+    for value in WRONG:
+        given = tomllib.loads(RIDES)
+        table = given
+        for each in tables:
+            table = table[each]
+        table[field] = value
+        try:
+            made = publication_of(given, name="rides", folder=tmp_path)
+            assert publication_of(fields_of(made), name="rides") == made
+            made.plan()
+        except ParameterError as error:
+            refused += 1
+            text = str(error)
+            assert "\n" not in text and " must " in text
+            assert field.removesuffix("s") in text or tables[-1:] == ["rides"] or value in ({}, [])
+    assert refused > len(WRONG) // 2 or place in FREE
+
+
+FREE = {"title", "contact", "licence", "description", "columns.time", "measures.rides.other"}
+
+
+def test_times_are_compared_as_times() -> None:
+    """However they are written: measures that overlap are never taken for others."""
+    text = RIDES.split("[measures.rides]", maxsplit=1)[0]
+    both = "[measures.r]\nuntil = {}\n[measures.s]\nstart = {}\n"
+    for until, start in (
+        ('"20260501"', "2026-04-01"),
+        ('"2026-W18-5"', '"20260401"'),
+        ("2026-05-01T00:00:00", "2026-04-01"),
+    ):
+        made = parse_publication(text + both.format(until, start), name="rides")
+        assert [(each.start, each.until) for each in made.measures] == [
+            (None, "2026-05-01"),
+            ("2026-04-01", None),
+        ]
+        assert [each.millionths(1 << 40) for each in made.plan().series] == [2_000_000] * 2
+
+
+def test_zones_whose_days_begin_within_a_tick_and_without_a_day() -> None:
+    text = RIDES.replace("Europe/Vienna", "Asia/Kolkata")
+    with pytest.raises(ParameterError, match="zone must be one whose days begin with a tick of 1h"):
+        parse_publication(text, name="rides")
+    parse_publication('tick = "30m"\n' + text, name="rides")
+    text = RIDES.replace("Europe/Vienna", "Pacific/Apia").replace("2026", "2011")
+    with pytest.raises(ParameterError, match="zone must be one that leaves out no day"):
+        parse_publication(text, name="rides")
+
+
+def test_slots_of_years_are_those_of_the_calendar() -> None:
+    """Three years begin with 1970, as blocks do."""
+    text = RIDES.split("[measures.rides]", maxsplit=1)[0].replace('"1d"', '"3y"')
+    for year, fits in ((2027, True), (2028, False), (2029, False), (2030, True)):
+        more = f"[measures.r]\n[measures.s]\nstart = {year}-01-01\n"
+        if fits:
+            parse_publication(text + more, name="rides")
+        else:
+            with pytest.raises(ParameterError, match=r"measures.s.start must be when a 3 y"):
+                parse_publication(text + more, name="rides")
 
 
 def test_events_have_no_persons_and_rows_of_several() -> None:
@@ -195,7 +276,7 @@ def test_only_a_unit_without_caps_of_its_own() -> None:
             zone="UTC",
             start="2026-03-01",
             unit=fc.Unit(amount=3),
-            loss={"ever": 1},
+            promise={"ever": 1},
             measures=(Measure(name="a"),),
         )
 
@@ -230,7 +311,7 @@ def test_a_publication_survives_its_file(
         zone="Europe/Vienna",
         start="2026-03-01T05:00",
         unit=fc.Unit(of="person", events=3, per="1mo"),
-        loss={"30d": 0.1, "ever": 1 / 3},
+        promise={"30d": 0.1, "ever": 1 / 3},
         measures=tuple(Measure(name=name, share=share, per=per, **own) for name in names),  # type: ignore[arg-type] # as above
     )
     assert publication_of(fields_of(made)) == made

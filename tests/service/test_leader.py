@@ -37,7 +37,7 @@ def leader(tmp_path: Path, clock: StillClock) -> Iterator[Leader]:
     made.close()
 
 
-class Noted(Checkpoints):
+class CapKey(Checkpoints):
     """Every step that was passed."""
 
     def __init__(self) -> None:
@@ -168,7 +168,7 @@ def test_streams_that_are_due_are_closed_in_groups(
     monkeypatch.setattr(writer, "MOST_TOGETHER", 4)
     monkeypatch.setattr(writer, "CELLS", 60)
     store = SQLiteStore(tmp_path / "many" / "streams.db", fence=FileFence(tmp_path / "fence"))
-    noted, closed = Noted(), list[str]()
+    noted, closed = CapKey(), list[str]()
     store._context.checkpoint = noted
     leader = Leader(store, clock)
     for number in range(10):
@@ -236,7 +236,7 @@ def test_a_scrub_that_is_owed_is_done_by_the_upkeep(
 
 
 def test_batches_of_several_streams_share_a_transaction(leader: Leader, clock: StillClock) -> None:
-    leader._store._context.checkpoint = noted = Noted()
+    leader._store._context.checkpoint = noted = CapKey()
     for name in ("gates", "walls"):
         leader.create(Description(name=name, mechanism=EXACT, ticks=Ticks(tick_seconds=60)), ["a"])
     sent: list[Sent] = [

@@ -47,7 +47,7 @@ def publication_of(chance: random.Random) -> Publication:
         start="2026-03-01",
         tick=tick,
         unit=unit,
-        loss={"ever": 1},
+        promise={"ever": 1},
         delta=1e-9 if discovers else None,
         columns=Columns(time="time", person="who", id="id" if ids else None, count=count),
         input=Input(time_unit=chance.choice(("auto", "iso"))),

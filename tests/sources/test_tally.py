@@ -11,7 +11,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from fadecount.mechanisms.unit import Noted, address_digest, person_digest
+from fadecount.mechanisms.unit import CapKey, address_digest, person_digest
 from fadecount.sources import (
     Earlier,
     Reason,
@@ -60,7 +60,7 @@ def file_of(folder: Path, seed: int, rows: int = 1500) -> Path:
     return written(folder, "\n".join(["time,key,n,who", *lines]))
 
 
-BEFORE: dict[Noted, int] = {}
+BEFORE: dict[CapKey, int] = {}
 """What an earlier run counted on the first day: of every third person something."""
 for number in range(0, 40, 3):
     BEFORE[person_digest(name_of(number), KEY)] = number % 3

@@ -30,7 +30,7 @@ class ScriptedNoise:
         self._stages = [list(stage) for stage in stages]
 
     def many(
-        self, _law: DiscreteLaplace, level: int, rounds: range, nodes: range, width: int
+        self, _distribution: DiscreteLaplace, level: int, rounds: range, nodes: range, width: int
     ) -> NDArray[np.int64]:
         values = np.zeros((len(rounds), len(nodes), width), dtype=np.int64)
         if level == DISCOVERED:

@@ -1,4 +1,5 @@
-"""What the tests of publications share: three measures, rows for them, and figures without noise."""
+"""What the tests of publications share: three measures, rows for them, figures without
+noise."""
 
 from __future__ import annotations
 

@@ -426,11 +426,11 @@ def test_laws_are_those_of_the_design(backend: Backend) -> None:
 
     class Scales(NamedNoise):
         def many(
-            self, law: DiscreteLaplace, level: int, rounds: range, nodes: range, width: int
+            self, distribution: DiscreteLaplace, level: int, rounds: range, nodes: range, width: int
         ) -> NDArray[np.int64]:
             for each in rounds:
-                scales.setdefault((level, each), set()).add(law.scale)
-            return super().many(law, level, rounds, nodes, width)
+                scales.setdefault((level, each), set()).add(distribution.scale)
+            return super().many(distribution, level, rounds, nodes, width)
 
     with backend.open(noise=Scales()) as store:  # type: ignore[arg-type]
         list(create(store).release(FIRST, some_counts()))

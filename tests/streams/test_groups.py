@@ -15,6 +15,7 @@ from fadecount.errors import ParameterError, StoreError
 from fadecount.mechanisms import Unit
 from fadecount.streams import Description, Group, Ticks
 from fadecount.streams.loss import GroupLoss, Member, StreamLoss
+from tests.mechanisms.any_levels import AnyLevels
 from tests.mechanisms.block_oracles import program_loss, random_design
 from tests.mechanisms.shift_program import losses_by_program
 from tests.streams.backends import Backend, entries_of
@@ -62,7 +63,7 @@ def random_mechanism(chance: random.Random) -> fc.Mechanism:
             chance.choice([0.125, 0.5, 2.0, math.inf, chance.uniform(0.05, 2.0)])
             for _ in range(chance.randint(1, 5))
         ]
-        return fc.Intervals.levels(budgets)
+        return AnyLevels(budgets=budgets, delay=delay)
     if kind == "gradual":
         return fc.Gradual(
             epsilon=chance.uniform(0.1, 1.0), exponent=chance.choice([0.0, 1.0, 2.0]), delay=delay

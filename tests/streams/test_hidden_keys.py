@@ -29,7 +29,7 @@ from fadecount.streams import stream as stream_module
 from fadecount.streams.audit_log import AuditLog
 from fadecount.streams.backup import make_backup
 from fadecount.streams.discovery import DISCOVERED, HiddenKeys
-from fadecount.streams.embargo import SMALLEST_CLASS, drawn
+from fadecount.streams.embargo import SMALLEST_CLASS, draw_stages
 from fadecount.streams.export import about_stream, csv_text, published_tables, table_rows
 from fadecount.streams.figures import packed, unpacked
 from fadecount.streams.seal import TAG
@@ -555,7 +555,7 @@ def test_lone_keys_appear_as_often_as_delta_says() -> None:
     discovery = fc.Discovery("1d", ((0, 1.0), (30, 3.0)), 0.01)
     lone = dict.fromkeys(map(str, range(200_000)), 1)
     described = describe(discovery=discovery)
-    figures = [rows for _, rows in drawn(described, 0, 0, lone)]
+    figures = [rows for _, rows in draw_stages(described, 0, 0, lone)]
     for stage, each in enumerate(figures):
         chance = discovery.passing(stage)
         expected, room = len(lone) * chance, 5 * (len(lone) * chance) ** 0.5

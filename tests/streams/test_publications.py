@@ -165,7 +165,7 @@ def test_retention_and_deletion_are_of_all_measures(backend: Backend) -> None:
         status = store.reader().status("rides")
         kept = {part.kept for part in status.parts}
         assert len(kept) == 1
-        assert all(each > begin for each in [*kept][0][:1])
+        assert all(each > begin for each in next(iter(kept))[:1])
         with pytest.raises(ParameterError, match="measure must be a measure of 'rides'"):
             store.reader().series("rides", "rider")
         days = store.reader().series("rides", "minutes").figures("1d")

@@ -42,11 +42,11 @@ DESIGN = fc.Blocks(
 class NoNoise:
     """Every variable is 0."""
 
-    def one(self, law: DiscreteLaplace, level: int, round_number: int, node: int) -> int:
+    def one(self, distribution: DiscreteLaplace, level: int, round_number: int, node: int) -> int:
         return 0
 
     def many(
-        self, law: DiscreteLaplace, level: int, rounds: range, nodes: range, width: int
+        self, distribution: DiscreteLaplace, level: int, rounds: range, nodes: range, width: int
     ) -> NDArray[np.int64]:
         return np.zeros((len(rounds), len(nodes), width), dtype=np.int64)
 

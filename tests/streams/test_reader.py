@@ -14,7 +14,7 @@ from numpy.typing import NDArray
 import fadecount as fc
 from fadecount.errors import StoreError
 from fadecount.mechanisms import RunningTotal, Unit
-from fadecount.mechanisms.noise_law import quantile
+from fadecount.mechanisms.noise_distribution import quantile
 from fadecount.streams import Description, Reader, Ticks
 from tests.mechanisms.examples import half_widths
 from tests.streams.backends import Backend, BriefStore, SQLiteBackend, totals_of

@@ -42,8 +42,8 @@ class Counter:
     """A private running count of a stream, or a vector of them (one per key).
 
     ``step`` takes the input of one step and returns the noisy sum of the inputs so far; ``extend``
-    does many steps at once, with the same law and the same state afterwards. Inputs are integers:
-    numbers of events.
+    does many steps at once, with the same distribution and the same state afterwards. Inputs are
+    integers: numbers of events.
 
     Guarantees: the outputs have the privacy loss that ``mechanism.loss`` states, for streams that
     differ by at most 1 in one step of one key. Noise comes from the operating system's entropy,

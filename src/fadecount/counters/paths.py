@@ -54,12 +54,23 @@ class NoisePath:
     """The noise variables in use by some counts. ``tails`` are those from level 0 upwards, the
     carry last."""
 
-    __slots__ = ("_alternating", "_carry_law", "_laws", "_schedule", "_source", "shown", "tails")
+    __slots__ = (
+        "_alternating",
+        "_carry_distribution",
+        "_distributions",
+        "_schedule",
+        "_source",
+        "shown",
+        "tails",
+    )
 
     def __init__(self, schedule: Schedule, source: NoiseSource, width: int) -> None:
         self._schedule, self._source = schedule, source
-        self._laws = [law_of(budget) for budget in schedule.budgets]
-        self._carry_law, self._alternating = law_of(schedule.carry_budget), schedule.alternating
+        self._distributions = [distribution_of(budget) for budget in schedule.budgets]
+        self._carry_distribution, self._alternating = (
+            distribution_of(schedule.carry_budget),
+            schedule.alternating,
+        )
         self.shown = 0
         self.tails = self.fresh(width)
 
@@ -72,9 +83,13 @@ class NoisePath:
         if round_number:
             tails = [self._carries(range(round_number, round_number + 1), width)[0, 0]]
         for level in range(clock.bit_length() - 1, -1, -1):
-            law = self._laws[level] if not self._alternating or clock >> level & 1 else None
+            distribution = (
+                self._distributions[level] if not self._alternating or clock >> level & 1 else None
+            )
             node = clock >> level
-            tails.append(tails[-1] + variable(self._source, law, level, round_number, node, width))
+            tails.append(
+                tails[-1] + variable(self._source, distribution, level, round_number, node, width)
+            )
         return tails[::-1]
 
     def restore(self, shown: int, tails: Sequence[Rows]) -> None:
@@ -104,8 +119,8 @@ class NoisePath:
 
     def _carries(self, rounds: range, width: int) -> Rows:
         """The tails at the beginning of later rounds: their carries alone."""
-        assert self._carry_law is not None
-        return self._source.many(self._carry_law, CARRY, rounds, range(1), width)
+        assert self._carry_distribution is not None
+        return self._source.many(self._carry_distribution, CARRY, rounds, range(1), width)
 
     def _tree(
         self, rounds: range, first: int, count: int, tails: list[Rows], rooms: list[Rows]
@@ -136,11 +151,11 @@ class NoisePath:
     ) -> None:
         """The tails of new nodes: those of the nodes above (which are numbered from ``at`` on) plus
         the new variables."""
-        law, alternating = self._laws[level], self._alternating
+        distribution, alternating = self._distributions[level], self._alternating
         new = range(nodes.start | 1, nodes.stop, 2) if alternating else nodes
         draws = None
-        if law is not None and len(new):
-            draws = self._source.many(law, level, rounds, new, halves.shape[-1])
+        if distribution is not None and len(new):
+            draws = self._source.many(distribution, level, rounds, new, halves.shape[-1])
         for odd in (0, 1):
             skip = (nodes.start + odd) & 1
             target = halves[:, skip::2]
@@ -159,11 +174,11 @@ class IntervalPath:
     schedule.
     """
 
-    __slots__ = ("_laws", "_schedule", "_source", "shown", "tails")
+    __slots__ = ("_distributions", "_schedule", "_source", "shown", "tails")
 
     def __init__(self, schedule: IntervalSchedule, source: NoiseSource) -> None:
         self._schedule, self._source = schedule, source
-        self._laws = [law_of(budget) for budget in schedule.budgets]
+        self._distributions = [distribution_of(budget) for budget in schedule.budgets]
         self.shown = 0
         self.tails: list[Rows] = []
 
@@ -175,7 +190,7 @@ class IntervalPath:
         _restore(self, shown, tails, len(self._schedule.in_use(shown)))
 
     def _variable(self, number: int, width: int) -> Rows:
-        return variable(self._source, self._laws[number], number, 0, 0, width)
+        return variable(self._source, self._distributions[number], number, 0, 0, width)
 
     def add_to(self, sums: Rows) -> None:
         """Add the noise of the next ``len(sums)`` steps."""
@@ -193,22 +208,22 @@ class IntervalPath:
 
 def variable(
     source: NoiseSource,
-    law: DiscreteLaplace | None,
+    distribution: DiscreteLaplace | None,
     level: int,
     round_number: int,
     node: int,
     width: int,
 ) -> Rows:
     """A variable by its name; zeros where there is no noise."""
-    if law is None:
+    if distribution is None:
         return np.zeros(width, dtype=np.int64)
     rounds, nodes = range(round_number, round_number + 1), range(node, node + 1)
-    drawn: Rows = source.many(law, level, rounds, nodes, width)[0, 0]
+    drawn: Rows = source.many(distribution, level, rounds, nodes, width)[0, 0]
     return drawn
 
 
 @lru_cache(maxsize=1024)
-def law_of(budget: float) -> DiscreteLaplace | None:
+def distribution_of(budget: float) -> DiscreteLaplace | None:
     """The noise of a budget; None for an infinite one."""
     scale = scale_of(budget)
     return DiscreteLaplace(scale) if scale else None

@@ -17,7 +17,7 @@ from fadecount.mechanisms.intervals import Intervals, IntervalSchedule
 from fadecount.mechanisms.level_budgets import Gradual, Linear
 from fadecount.mechanisms.levels import Level, Stage
 from fadecount.mechanisms.loss import Loss
-from fadecount.mechanisms.noise_law import scale_of
+from fadecount.mechanisms.noise_distribution import scale_of
 from fadecount.mechanisms.plan_file import (
     planned_unit,
     read_discovery,
@@ -26,8 +26,7 @@ from fadecount.mechanisms.plan_file import (
     require_planned_tick,
     require_room_for_other,
 )
-from fadecount.mechanisms.running_total import RunningTotal
-from fadecount.mechanisms.schedule import CARRY, Schedule
+from fadecount.mechanisms.running_total import CARRY, RunningTotal, Schedule
 from fadecount.mechanisms.totals import Totals
 from fadecount.mechanisms.unit import ONE_EVENT, Unit
 from fadecount.mechanisms.views import View, Views, views_of

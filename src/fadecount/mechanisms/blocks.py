@@ -27,7 +27,7 @@ from fadecount.checks import LONGEST, require_beta, require_horizon, require_int
 from fadecount.errors import bad_parameter
 from fadecount.mechanisms.base import require_step, require_window
 from fadecount.mechanisms.levels import Level, NestedLevels, cover_weights
-from fadecount.mechanisms.noise_law import quantile, variance_of
+from fadecount.mechanisms.noise_distribution import quantile, variance_of
 from fadecount.mechanisms.views import View, views_of
 
 

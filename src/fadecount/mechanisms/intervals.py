@@ -25,9 +25,8 @@ from fadecount.checks import require_budget, require_integer, set_fields
 from fadecount.errors import ParameterError, bad_parameter
 from fadecount.mechanisms.base import require_sequence
 from fadecount.mechanisms.loss import units_of
-from fadecount.mechanisms.noise_law import variance_of
-from fadecount.mechanisms.running_total import RunningTotal
-from fadecount.mechanisms.schedule import Schedule
+from fadecount.mechanisms.noise_distribution import variance_of
+from fadecount.mechanisms.running_total import RunningTotal, Schedule
 
 Interval = tuple[int, int, float]
 """The first step, the last step, and the budget of the noise."""

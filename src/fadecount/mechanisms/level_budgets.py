@@ -34,8 +34,7 @@ from fadecount.checks import (
 )
 from fadecount.mechanisms.base import require_delay
 from fadecount.mechanisms.loss import units_of
-from fadecount.mechanisms.running_total import RunningTotal
-from fadecount.mechanisms.schedule import LEVELS, Schedule
+from fadecount.mechanisms.running_total import LEVELS, RunningTotal, Schedule
 
 _EXACT = Context(prec=60, rounding=ROUND_HALF_EVEN)
 

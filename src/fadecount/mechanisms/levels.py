@@ -133,7 +133,8 @@ class NestedLevels(Mechanism):
     @staticmethod
     def _as_loss(millionths: int) -> float:
         """The float64 number nearest to the decimal. The noise that runs loses less: its budgets
-        are smaller by a relative 2**-46 (:func:`fadecount.mechanisms.noise_law.scale_of`)."""
+        are smaller by a relative 2**-46
+        (:func:`fadecount.mechanisms.noise_distribution.scale_of`)."""
         return millionths / MILLION
 
     def for_sensitivity(self, sensitivity: int) -> Self:

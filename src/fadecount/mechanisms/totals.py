@@ -39,7 +39,7 @@ from fadecount.checks import require_horizon
 from fadecount.errors import bad_parameter
 from fadecount.mechanisms.base import Steps
 from fadecount.mechanisms.levels import Level, NestedLevels, cover_weights
-from fadecount.mechanisms.noise_law import Weighted, quantiles, variance_of
+from fadecount.mechanisms.noise_distribution import Weighted, quantiles, variance_of
 from fadecount.mechanisms.running_total import RunningTotal
 
 MOST_CHILDREN = 1 << 16
@@ -258,7 +258,7 @@ class Bridges:
 
 def _chain_terms(weights: Weights, budgets: Sequence[float]) -> Counter[tuple[Fraction, float]]:
     """The noise of one block: the noise of an earlier stage is that of a later one plus an
-    independent difference, whose law is the quotient of both."""
+    independent difference, whose distribution is the quotient of both."""
     terms: Counter[tuple[Fraction, float]] = Counter()
     total = Fraction(0)
     stages = sorted(weights)

@@ -6,8 +6,8 @@ counts of adjacent windows add up to that of both together wherever they are cov
 blocks.
 
 The noise in a view is a sum of independent discrete Laplace variables, each with the weight 1. So
-its variance is exact, and its quantiles are where :mod:`fadecount.mechanisms.noise_law` says so.
-"""
+its variance is exact, and its quantiles are where :mod:`fadecount.mechanisms.noise_distribution`
+says so."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ from numpy.typing import ArrayLike, NDArray
 
 from fadecount.errors import bad_parameter
 from fadecount.mechanisms.figures import UNKNOWN, Calendar, Figure, Figures, ListedFigures
-from fadecount.mechanisms.noise_law import Weighted, quantiles_of_rows, variance_of
+from fadecount.mechanisms.noise_distribution import Weighted, quantiles_of_rows, variance_of
 
 if TYPE_CHECKING:
     from fadecount.mechanisms.blocks import Blocks

@@ -13,6 +13,11 @@ if TYPE_CHECKING:
     from fadecount.planning.plan import design as design
     from fadecount.planning.plan import plan_json as plan_json
     from fadecount.planning.plan import save_plan as save_plan
+    from fadecount.planning.publication import Columns as Columns
+    from fadecount.planning.publication import Input as Input
+    from fadecount.planning.publication import Measure as Measure
+    from fadecount.planning.publication import Publication as Publication
+    from fadecount.planning.publication_plan import PublicationPlan as PublicationPlan
     from fadecount.planning.published import PublishedFigure as PublishedFigure
     from fadecount.planning.published import Width as Width
     from fadecount.planning.request import Request as Request
@@ -20,6 +25,8 @@ if TYPE_CHECKING:
 _HOMES = {
     **dict.fromkeys(("Appearance", "appearances"), "discovery"),
     **dict.fromkeys(("Option", "Plan", "design", "plan_json", "save_plan"), "plan"),
+    **dict.fromkeys(("Columns", "Input", "Measure", "Publication"), "publication"),
+    "PublicationPlan": "publication_plan",
     **dict.fromkeys(("PublishedFigure", "Width"), "published"),
     "Request": "request",
 }

@@ -6,7 +6,7 @@ protected unit, and one promise for all of them together. Public, and fixed from
 ...     zone="Europe/Vienna",
 ...     start="2026-03-01",
 ...     unit=Unit(of="person", events=2, per="1d"),
-...     loss={"7d": 2, "ever": 4},
+...     promise={"7d": 2, "ever": 4},
 ...     measures=(
 ...         Measure(name="rides", key=("station",), keys=("north", "south"), overall=True),
 ...         Measure(name="riders", count="persons"),
@@ -24,16 +24,25 @@ import math
 import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
-from datetime import datetime
+from datetime import date, datetime
 from fractions import Fraction
+from functools import lru_cache
 from itertools import pairwise
-from typing import Any, Literal, NamedTuple
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Literal, NamedTuple
 from zoneinfo import ZoneInfo
 
-from fadecount.checks import require_integer, require_real, set_fields
+import numpy as np
+from numpy.typing import NDArray
+
+from fadecount.checks import LONGEST, require_delta, require_integer, require_real, set_fields
 from fadecount.durations import UNITS, BlockLength, format_duration, parse_duration
 from fadecount.errors import ParameterError, bad_parameter
 from fadecount.mechanisms import Blocks, Discovery, Mechanism, Unit
+from fadecount.mechanisms.levels import MILLION
+
+if TYPE_CHECKING:
+    from fadecount.planning.publication_plan import PublicationPlan
 
 EVER = "ever"
 """The age of the limit that holds for ever."""
@@ -46,6 +55,11 @@ LARGEST_MAX = 1 << 31
 LARGEST_LOSS = 1e6
 _NAME = re.compile(r"[a-z][a-z0-9_-]{0,63}")
 _FORMATS = ("csv", "jsonl", "log", "parquet")
+YEARS = 30
+"""So many years of a calendar are looked at."""
+_LAST_YEAR, _MOST_MONTHS = 9900, 120
+
+Numbers = NDArray[np.int64]
 
 Part = Literal["keys", "overall"]
 
@@ -61,6 +75,9 @@ class Measure:
     ``share`` is its part of the promise beside those of the other measures. ``overall`` gives all
     keys together figures of their own, with that part of the measure's budget (True: one half).
     ``start`` and ``until`` are boundaries of the unit's slot.
+
+    >>> Measure(name="visits", key="page", keys=["home", "news"], per=["1h", "1d"]).declared
+    ('home', 'news')
     """
 
     name: str
@@ -83,13 +100,23 @@ class Measure:
     def __post_init__(self) -> None:
         place = f"measures.{self.name}"
         require_name("name of a measure", self.name)
+        set_fields(
+            self,
+            key=_texts(f"{place}.key", self.key),
+            per=_texts(f"{place}.per", self.per),
+            keys=tuple(self.keys) if isinstance(self.keys, list) else self.keys,
+        )
+        for name in ("start", "until"):
+            if (text := getattr(self, name)) is not None:
+                set_fields(self, **{name: _written(f"{place}.{name}", text)})
         _one_of(f"{place}.count", self.count, ("events", "persons"))
         _one_of(f"{place}.mechanism", self.mechanism, ("blocks", "gradual"))
         self._check_sum(place)
         self._check_keys(place)
         share = f"{place}.share"
         remedy = "a measure without a share publishes nothing; leave the measure out"
-        require_real(share, self.share, low=0, high=1e6, open_ends=True, remedy=remedy)
+        most = require_real(share, self.share, low=0, high=1e6, open_ends=True, remedy=remedy)
+        set_fields(self, share=most)
         if self.overall is not False:
             remedy = "it is the part of the measure's budget for all keys together"
             part = 0.5 if self.overall is True else self.overall
@@ -100,13 +127,12 @@ class Measure:
             if not self.key:
                 bound = "left out where there is no key"
                 raise bad_parameter(f"{place}.overall", part, bound, "its figures are overall")
-        if not self.per or isinstance(self.per, str):
-            bound = "a list of lengths"
-            raise bad_parameter(f"{place}.per", self.per, bound, "such as ['1h', '1d', '1mo']")
-        if len({*self.per}) < len(self.per):
-            raise bad_parameter(
-                f"{place}.per", list(self.per), "different lengths", "say each once"
-            )
+        if not self.per:
+            raise bad_parameter(f"{place}.per", [], "a list of lengths", "such as ['1h', '1d']")
+        for name in ("key", "per"):
+            given = getattr(self, name)
+            if len({*given}) < len(given):
+                raise bad_parameter(f"{place}.{name}", [*given], "different ones", "say each once")
 
     def _check_sum(self, place: str) -> None:
         if (self.sum is None) != (self.max is None):
@@ -116,6 +142,8 @@ class Measure:
                 " unit adds at most"
             )
         if self.sum is not None:
+            if not isinstance(self.sum, str) or not self.sum:
+                raise bad_parameter(f"{place}.sum", self.sum, "a column", "write it in quotes")
             if self.count != "events":
                 bound = "left out where a sum is counted"
                 raise bad_parameter(f"{place}.count", self.count, bound, "make two measures")
@@ -123,9 +151,15 @@ class Measure:
             require_integer(f"{place}.max", self.max, minimum=1, maximum=LARGEST_MAX, remedy=remedy)
 
     def _check_keys(self, place: str) -> None:
-        for what, texts in (("key", self.key), ("keys", self.keys)):
-            if isinstance(texts, str) or not all(isinstance(each, str) for each in texts):
-                raise bad_parameter(f"{place}.{what}", texts, "a list of texts", "write a list")
+        if not isinstance(self.keys, tuple):
+            bound = "a list of texts, or the path of a file"
+            raise bad_parameter(f"{place}.keys", self.keys, bound, "such as ['north', 'south']")
+        _one_of(f"{place}.discover", self.discover, (True, False))
+        if not isinstance(self.labels, Mapping) or not all(
+            isinstance(each, str) for each in self.labels.values()
+        ):
+            bound, remedy = "a table of texts by key", "such as { north = 'North gate' }"
+            raise bad_parameter(f"{place}.labels", self.labels, bound, remedy)
         seen = set[str]()
         for key in self.keys:
             if not can_be_key(key, max(1, len(self.key))):
@@ -145,7 +179,7 @@ class Measure:
                 f"{place}.keys must be given with key: a public list of keys, a file with one key a"
                 " line, or discover = true"
             )
-        if self.other is not None and self.other not in seen:
+        if self.other is not None and self.other not in self.keys:
             raise bad_parameter(f"{place}.other", self.other, "one of keys", "add it to the list")
         if unknown := sorted({*self.labels} - seen):
             raise bad_parameter(f"{place}.labels", unknown[0], "one of keys", "correct the key")
@@ -202,7 +236,8 @@ class Series:
     ``shifts`` say of each level of blocks how many ticks after the start of the unit's slot a block
     can end at the earliest. They are fixed: what ends earlier waits
     (:meth:`fadecount.streams.calendar.BlockCalendar.due`). ``selection`` says how hidden keys
-    appear, if they do.
+    appear, if they do: ``open_ticks`` ticks after the start of the unit's slot at the earliest.
+    With ``other``, a hidden key counts in that declared one too.
     """
 
     measure: str
@@ -211,14 +246,37 @@ class Series:
     weight: int
     shifts: tuple[int, ...] = ()
     selection: Discovery | None = None
+    open_ticks: int = 0
+    other: str | None = None
 
     def millionths(self, age: int, *, shifted: bool = True) -> int:
-        """What a unit loses through declared keys until it is ``age`` ticks old. If it is not
-        ``shifted``, blocks may end at once: then it is what somebody loses of whom everything
-        happened in one tick, by the age of that tick."""
-        assert isinstance(self.mechanism, Blocks)
+        """What a unit loses through it until it is ``age`` ticks old. Each of its keys is declared
+        or hidden, so that it loses the larger of both under it; with ``other`` their sum. If it is
+        not ``shifted``, blocks may end at once: then it is what somebody loses of whom everything
+        happened in one tick, by the age of that tick.
+
+        Exact for blocks. For running totals it is rounded up, as if all of the unit were so old.
+        """
+        if not isinstance(self.mechanism, Blocks):
+            loss = self.mechanism.composed_loss(min(max(age, 0), LONGEST), times=self.weight)
+            return math.ceil(Fraction(loss.epsilon) * MILLION) if age >= 0 else 0
         shifts = self.shifts if shifted else (0,) * len(self.shifts)
-        return self.weight * spent(self.mechanism, shifts, age)
+        declared, hidden = spent(self.mechanism, shifts, age), 0
+        if self.selection is not None:
+            hidden = self.selection.spent(age - self.open_ticks * shifted)
+        together = declared + hidden if self.other is not None else max(declared, hidden)
+        return self.weight * together
+
+    @property
+    def ages(self) -> list[int]:
+        """The ages of a unit, in ticks, at which it may lose more."""
+        if not isinstance(self.mechanism, Blocks):
+            delay = self.mechanism.delay
+            return [delay + (1 << power) - 1 for power in range(60)]
+        pairs = zip(self.mechanism.levels, self.shifts, strict=True)
+        ages = {shift + stage.lag for level, shift in pairs for stage in level.stages}
+        stages = () if self.selection is None else self.selection.stages
+        return sorted(ages | {self.open_ticks + lag for lag, _ in stages})
 
     def to_json(self) -> dict[str, Any]:
         """The fields, for JSON."""
@@ -229,6 +287,8 @@ class Series:
             "weight": self.weight,
             "shifts": self.shifts,
             "selection": None if self.selection is None else self.selection.to_json(),
+            "open_ticks": self.open_ticks,
+            "other": self.other,
         }
 
     @classmethod
@@ -278,8 +338,9 @@ class Input:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Publication:
-    """Measures of one crowd of people, the protected ``unit``, and one promise: ``loss`` maps ages
-    to what everything below may reveal about one unit before it is so old (``ever``: at any age).
+    """Measures of one crowd of people, the protected ``unit``, and one ``promise``: it maps ages to
+    what everything below may reveal about one unit before it is so old (``ever``: at any age). In a
+    file it is the table ``[loss]``.
 
     ``reserve`` keeps shares of the promise back for measures that begin later. ``delta`` is the
     chance that a key appears that one person alone brought; it is needed where keys appear by
@@ -290,7 +351,7 @@ class Publication:
     zone: str
     start: str
     unit: Unit
-    loss: Mapping[str, float]
+    promise: Mapping[str, float]
     measures: tuple[Measure, ...]
     tick: str = "1h"
     title: str = ""
@@ -305,16 +366,21 @@ class Publication:
 
     def __post_init__(self) -> None:
         require_name("name", self.name)
-        for name in ("title", "description", "licence", "contact"):
+        for name in ("title", "description", "licence", "contact", "tick"):
             if not isinstance(getattr(self, name), str):
                 raise bad_parameter(name, getattr(self, name), "a text", "write it in quotes")
+        set_fields(self, start=_written("start", self.start))
+        if self.delta is not None:
+            set_fields(self, delta=require_delta(self.delta))
         _one_of("feed", self.feed, ("files", "live"))
         zone_of(self.zone)
         self._check_tick()
         self._check_unit()
         self._check_loss()
         remedy = "it is kept back for later measures, beside the shares of those that there are"
-        require_real("reserve", self.reserve, low=0, high=1e6, remedy=remedy)
+        set_fields(
+            self, reserve=require_real("reserve", self.reserve, low=0, high=1e6, remedy=remedy)
+        )
         self._check_measures()
         self._check_moments()
 
@@ -325,6 +391,11 @@ class Publication:
         if UNITS["d"] % seconds:
             remedy = "such as 5m, 1h or 1d"
             raise bad_parameter("tick", self.tick, "a part of a day, or a day", remedy)
+        if np.any(np.diff(self.midnights) < UNITS["d"] // 2):
+            raise bad_parameter("zone", self.zone, "one that leaves out no day", "choose UTC")
+        if seconds < UNITS["d"] and np.any(self.midnights % seconds):
+            bound = f"one whose days begin with a tick of {self.tick}"
+            raise bad_parameter("zone", self.zone, bound, "choose a shorter tick, such as 15m")
 
     def _check_unit(self) -> None:
         if not isinstance(self.unit, Unit):
@@ -339,19 +410,24 @@ class Publication:
         if length is None:
             bound = "a length such as 1d where the unit is a person"
             raise bad_parameter("unit.each", self.unit.per, bound, "a person's day, hour or month")
-        if length.seconds and length.seconds < self.tick_seconds:
-            remedy = "choose a longer slot, or a shorter tick"
-            raise bad_parameter("unit.each", self.unit.per, f"at least a tick, {self.tick}", remedy)
+        if length.seconds % self.tick_seconds or length.months > _MOST_MONTHS:
+            bound = f"ticks of {self.tick}, a day or months, up to 10y"
+            remedy = "choose another slot, or a shorter tick"
+            raise bad_parameter("unit.each", self.unit.per, bound, remedy)
 
     def _check_loss(self) -> None:
-        if not isinstance(self.loss, Mapping) or not self.loss:
+        if not isinstance(self.promise, Mapping) or not self.promise:
             remedy = "such as {'7d': 2, 'ever': 4}"
-            raise bad_parameter("loss", self.loss, "a mapping from ages to losses", remedy)
-        for written, most in self.loss.items():
+            raise bad_parameter("loss", self.promise, "a mapping from ages to losses", remedy)
+        promise = {}
+        for written, most in self.promise.items():
             if written != EVER:
                 parse_duration(written, name="age in loss")
             remedy = "it is what may be revealed about one unit before that age"
-            require_real(f"loss.{written}", most, low=0, high=LARGEST_LOSS, remedy=remedy)
+            promise[written] = require_real(
+                f"loss.{written}", most, low=0, high=LARGEST_LOSS, remedy=remedy
+            )
+        set_fields(self, promise=promise)
         limits = self.limits
         ages = [age for age, _ in limits]
         if len({*ages}) < len(ages):
@@ -363,7 +439,7 @@ class Publication:
                 remedy = "what is lost stays lost"
                 raise bad_parameter(f"loss at {shown}", float(later), bound, remedy)
         if not limits[-1][1]:
-            raise bad_parameter("loss", dict(self.loss), "above 0 at last", "allow some loss")
+            raise bad_parameter("loss", promise, "above 0 at last", "allow some loss")
 
     def _check_measures(self) -> None:
         if not self.measures or not all(isinstance(each, Measure) for each in self.measures):
@@ -452,16 +528,15 @@ class Publication:
         """The ticks of a length, with months of 30 days."""
         length, tick = BlockLength.named(per), self.tick_seconds
         seconds = 0 if length is None else length.seconds or length.months * UNITS["mo"]
-        if not seconds or seconds % tick:
-            bound = f"ticks of {self.tick}, parts of a day, days or months"
+        if not 0 < seconds <= _MOST_MONTHS * UNITS["mo"] or seconds % tick:
+            bound = f"ticks of {self.tick}, parts of a day, days or months, up to 10y"
             raise bad_parameter(place, per, bound, "such as 1h, 1d or 1mo")
         return seconds // tick
 
     def _check_moments(self) -> None:
-        zone, tick = zone_of(self.zone), self.tick_seconds
-        begin = local_time("start", self.start, zone)
-        into_day = begin.hour * 3600 + begin.minute * 60 + begin.second
-        if begin.microsecond or into_day % tick:
+        tick = self.tick_seconds
+        begin = datetime.fromisoformat(self.start)
+        if (begin - datetime(1970, 1, 1)).seconds % tick:
             raise bad_parameter(
                 "start", self.start, f"when a tick of {self.tick} begins", "move it"
             )
@@ -471,7 +546,7 @@ class Publication:
                 text = getattr(measure, name)
                 if text is None:
                     continue
-                moment = local_time(f"{place}.{name}", text, zone)
+                moment = datetime.fromisoformat(text)
                 if not self._begins_slot(moment):
                     bound = f"when a {'tick' if self.unit.of == 'event' else self.unit.slot} begins"
                     remedy = "each unit keeps one promise"
@@ -486,7 +561,7 @@ class Publication:
         seconds = moment.hour * 3600 + moment.minute * 60 + moment.second
         if length is None or not length.months:
             return seconds % (self.tick_seconds if length is None else length.seconds) == 0
-        months = moment.year * 12 + moment.month - 1
+        months = (moment.year - 1970) * 12 + moment.month - 1
         return not seconds and moment.day == 1 and months % length.months == 0
 
     # What follows from it
@@ -501,10 +576,10 @@ class Publication:
         """The promise: before each age in seconds (None: for ever) at most so much is lost. The
         decimals are those that were written."""
         ages = [
-            (None if age == EVER else parse_duration(age, name="age"), age) for age in self.loss
+            (None if age == EVER else parse_duration(age, name="age"), age) for age in self.promise
         ]
         ages.sort(key=lambda pair: (pair[0] is None, pair[0]))
-        limits = [(seconds, Fraction(repr(self.loss[age]))) for seconds, age in ages]
+        limits = [(seconds, Fraction(repr(self.promise[age]))) for seconds, age in ages]
         if limits[-1][0] is not None:  # past the last age its limit holds
             limits[-1] = (None, limits[-1][1])
         return tuple(limits)
@@ -518,6 +593,31 @@ class Publication:
             for part in (("keys", "overall") if measure.overall else ("keys",))
         )
 
+    @property
+    def midnights(self) -> Numbers:
+        """When the days of the zone begin, by its rules of today: 30 years from that of the
+        start."""
+        return _midnights(self.zone, int(self.start[:4]))
+
+    @classmethod
+    def read(cls, path: str | Path) -> Publication:
+        """The publication that a TOML file describes; its name is by default that of the file.
+        Paths in it are relative to it."""
+        from fadecount.planning.publication_file import read_publication
+
+        return read_publication(path)
+
+    def plan(self) -> PublicationPlan:
+        """What will be published when, how exact it is, and what is lost by then."""
+        from fadecount.planning.publication_plan import PublicationPlan
+
+        return PublicationPlan.of(self)
+
+    def loss(self, age: str) -> float:
+        """What everything below reveals at most about one unit before that age, rounded up: a
+        duration, or ``ever``."""
+        return self.plan().loss(age)
+
     def lengths(self, measure: Measure) -> tuple[int, ...]:
         """The lengths of a measure's figures in ticks, shortest first; months have 30 days."""
         return tuple(sorted(self._length(per, "per") for per in measure.per))
@@ -530,6 +630,16 @@ def require_name(what: str, name: object) -> None:
         raise bad_parameter(what, name, bound, "such as rides")
 
 
+def _texts(place: str, value: object) -> tuple[str, ...]:
+    """A list of texts; a text is a list of one."""
+    given = (value,) if isinstance(value, str) else value
+    if not isinstance(given, list | tuple) or not all(
+        isinstance(each, str) and each for each in given
+    ):
+        raise bad_parameter(place, value, "a text, or a list of texts", "write them in quotes")
+    return tuple(given)
+
+
 def can_be_key(text: object, columns: int = 1) -> bool:
     """Whether a key of so many columns may have this text. It is judged by itself."""
     if not isinstance(text, str):
@@ -540,16 +650,32 @@ def can_be_key(text: object, columns: int = 1) -> bool:
     )
 
 
-def local_time(name: str, text: str, zone: ZoneInfo) -> datetime:
-    """A written date or time, in the zone."""
+def _written(name: str, text: str) -> str:
+    """A date or a local time, written in the one way in which texts compare as times do."""
     try:
         moment = datetime.fromisoformat(text)
     except (TypeError, ValueError):
-        bound = "a date, or a local time in ISO 8601"
-        raise bad_parameter(name, text, bound, "such as 2026-03-01") from None
+        moment = datetime.min
+    if not 1970 <= moment.year <= _LAST_YEAR:
+        bound = f"a date, or a local time in ISO 8601, in the years 1970 to {_LAST_YEAR}"
+        raise bad_parameter(name, text, bound, "such as 2026-03-01")
     if moment.tzinfo is not None:
         raise bad_parameter(name, text, "a local time without an offset", "leave the offset out")
-    return moment.replace(tzinfo=zone)
+    at_midnight = moment.time() == datetime.min.time()
+    return moment.date().isoformat() if at_midnight else moment.isoformat(timespec="seconds")
+
+
+def local_time(name: str, text: str, zone: ZoneInfo) -> datetime:
+    """A written date or time, in the zone."""
+    return datetime.fromisoformat(_written(name, text)).replace(tzinfo=zone)
+
+
+@lru_cache(maxsize=64)
+def _midnights(zone: str, year: int) -> Numbers:
+    place = zone_of(zone)
+    days = range(date(year, 1, 1).toordinal(), date(year + YEARS, 1, 1).toordinal() + 1)
+    seconds = [datetime.fromordinal(day).replace(tzinfo=place).timestamp() for day in days]
+    return np.array(seconds, dtype=np.int64)
 
 
 def zone_of(name: str) -> ZoneInfo:

@@ -64,7 +64,7 @@ def publication_of(
     given: Mapping[str, Any], *, name: str | None = None, folder: Path = Path()
 ) -> Publication:
     """The publication with these fields, as they are in a file. ``name`` is for one without."""
-    top = _Table(given, "", [each.name for each in fields(Publication)] + [*_LATER])
+    top = _Table(given, "", [*_TOP])
     for later, what in _LATER.items():
         if later in given:
             raise bad_parameter(
@@ -77,8 +77,8 @@ def publication_of(
     made = {
         **top.others(("unit", "measures", "loss", "columns", "input", "start")),
         "start": _moment(top.required("start")),
-        "unit": Unit(**{_UNIT[field]: value for field, value in unit.given.items()}),
-        "loss": loss,
+        "unit": _unit(unit.given),
+        "promise": loss,
         "columns": _made(Columns, top.table("columns"), "columns"),
         "input": _made(Input, top.table("input"), "input"),
         "measures": tuple(_measures(measures, folder)),
@@ -87,6 +87,16 @@ def publication_of(
     if name is not None:
         made.setdefault("name", name)
     return Publication(**made)
+
+
+def _unit(given: Mapping[str, Any]) -> Unit:
+    """The unit of a file; errors have its names."""
+    try:
+        return Unit(**{_UNIT[field]: value for field, value in given.items()})
+    except ParameterError as error:
+        what, must, rest = str(error).partition(" must ")
+        place = {"events of the unit": "max_events", "per of the unit": "each"}.get(what, "of")
+        raise ParameterError(f"unit.{place}{must}{rest}") from None
 
 
 def _check_ages(loss: Mapping[str, Any]) -> None:
@@ -101,7 +111,9 @@ def _check_ages(loss: Mapping[str, Any]) -> None:
             raise bad_parameter(f"loss.{field}", value, "a number", "such as 2")
 
 
-_TOP = frozenset(each.name for each in fields(Publication)) | {*_LATER}
+_TOP = tuple(
+    "loss" if each.name == "promise" else each.name for each in fields(Publication)
+) + tuple(_LATER)
 
 
 class _Table:
@@ -168,20 +180,23 @@ def _measures(given: Mapping[str, Any], folder: Path) -> Iterator[Measure]:
         place = f"measures.{name}"
         for one in each if isinstance(each, list) else [each]:  # one after the other
             table = _Table(one, place, names)
-            made = table.others(("keys", "key", "per", "start", "until"))
+            made = table.others(("keys", "start", "until"))
             for field in ("start", "until"):
                 if field in table.given:
                     made[field] = _moment(table.given[field])
-            for field in ("key", "per"):
-                if field in table.given:
-                    value = table.given[field]
-                    made[field] = (value,) if isinstance(value, str) else tuple(value)
-            keys = table.given.get("keys", ())
+            keys, key = table.given.get("keys", ()), table.given.get("key", ())
             if isinstance(keys, str):
-                columns = max(1, len(made.get("key", ())))
+                columns = len(key) if isinstance(key, list) else 1
                 keys, labels = _read_keys(folder / keys, f"{place}.keys", columns)
-                made["labels"] = {**labels, **made.get("labels", {})}
-            made["keys"] = tuple(BETWEEN.join(k) if isinstance(k, list) else k for k in keys)
+                made["labels"] = {**labels, **table.table("labels")}
+            elif isinstance(keys, list):  # a key of several columns may be a list
+                keys = [
+                    BETWEEN.join(each)
+                    if isinstance(each, list) and all(isinstance(text, str) for text in each)
+                    else each
+                    for each in keys
+                ]
+            made["keys"] = keys
             yield Measure(name=name, **made)
 
 
@@ -210,7 +225,7 @@ def _read_keys(path: Path, place: str, columns: int) -> tuple[list[str], dict[st
 def _moment(value: Any) -> str:
     """A date or time of TOML as text."""
     if isinstance(value, datetime):
-        return value.isoformat(timespec="minutes")
+        return value.isoformat()
     return value.isoformat() if isinstance(value, date) else value
 
 
@@ -224,7 +239,7 @@ def fields_of(publication: Publication) -> dict[str, Any]:
     made["unit"] = {"of": unit.of}
     if unit.of == "person":
         made["unit"] |= {"each": unit.per, "max_events": unit.events}
-    made["loss"] = dict(publication.loss)
+    made["loss"] = made.pop("promise")
     for name in ("columns", "input"):
         if table := _changed(getattr(publication, name)):
             made[name] = table

@@ -16,7 +16,7 @@ from itertools import repeat
 
 import numpy as np
 
-from fadecount.mechanisms.unit import Key, Noted, address_digest, address_part, person_digest
+from fadecount.mechanisms.unit import CapKey, Key, address_digest, address_part, person_digest
 from fadecount.noise import unpredictable
 from fadecount.sources.grouping import (
     Mask,
@@ -75,7 +75,7 @@ class History:
     report: SourceReport = field(repr=False)
     hidden: Callable[[int], Counts] = field(repr=False)
     """By how much the persons of the day of a tick raise the count of each hidden key."""
-    persons: Callable[[int], dict[Noted, int]] = field(repr=False)
+    persons: Callable[[int], dict[CapKey, int]] = field(repr=False)
     """What of each person was counted here in the day of a tick, as :meth:`Unit.takes` notes it."""
 
 
@@ -232,7 +232,7 @@ class Tally:
             counts[key] += address_share(earlier, more, most)
         return counts
 
-    def _noted(self, block: int, caps: Caps) -> dict[Noted, int]:
+    def _noted(self, block: int, caps: Caps) -> dict[CapKey, int]:
         """What was counted of persons in a block, and of addresses."""
         noted = caps.in_block(block)
         if self._per_address is not None:
@@ -308,7 +308,7 @@ class Caps:
         self._times, self._before = times[keep], before[keep]
         return counts[old:]
 
-    def in_block(self, block: int) -> dict[Noted, int]:
+    def in_block(self, block: int) -> dict[CapKey, int]:
         """What was counted there, as :meth:`Unit.takes` notes it."""
         if self._rows is None:
             return {}
@@ -318,7 +318,7 @@ class Caps:
         times = (self._times - self._before)[at].tolist()
         if not self._several:
             return dict(zip(persons, times, strict=True))
-        noted: dict[Noted, int] = {}
+        noted: dict[CapKey, int] = {}
         keys, new = self._names_of_keys(rows), (self._before[at] == 0).tolist()
         for person, key, count, is_new in zip(persons, keys, times, new, strict=True):
             if is_new:

@@ -94,7 +94,7 @@ def _rows_of(made: FigureBatch, part: slice, first_tick: int, series: int) -> Fi
 
 # The embargo
 # ------------------------------------------------------------------------------------------------
-def hold_back(rows: SecretRows, waiting: Sequence[Dated]) -> None:
+def embargo(rows: SecretRows, waiting: Sequence[Dated]) -> None:
     """Store figures that are not public yet, one block in a row. Sealed, and of a size that depends
     on the number of declared keys alone; of hidden keys, of a size class."""
     stored = []
@@ -113,7 +113,7 @@ def next_public_tick(database: Database, stream: int) -> int | None:
     return None if tick is None else int(tick)
 
 
-def take_public(rows: SecretRows, end: int) -> list[FigureRows]:
+def release_due(rows: SecretRows, end: int) -> list[FigureRows]:
     """Take the figures out of the embargo that become public with the ticks before ``end``."""
     taken = sorted(rows.take("embargo", "public_tick <= ?", end))
     figures = []
@@ -133,7 +133,7 @@ def size_class(body: bytes) -> int:
 
 # Hidden keys
 # ------------------------------------------------------------------------------------------------
-def drawn(
+def draw_stages(
     description: Description,
     first_tick: int,
     day: int,

@@ -25,7 +25,7 @@ from numpy.typing import NDArray
 
 from fadecount.counters.inputs import add_up
 from fadecount.errors import ClockError, FadecountError, InputError, ParameterError
-from fadecount.mechanisms.unit import ADDRESS_BYTES, Key, Noted, person_digest
+from fadecount.mechanisms.unit import ADDRESS_BYTES, CapKey, Key, person_digest
 from fadecount.streams.database import Context, placeholders
 from fadecount.streams.description import LONGEST_KEY, Description, can_be_key
 from fadecount.streams.discovery import Counts, address_share
@@ -288,7 +288,7 @@ class Intake:
         ((_, secret),) = self._rows.read("secrets", "block = ?", block)
         return bytes(secret)
 
-    def note_persons(self, block: int, counted: Mapping[Noted, int]) -> None:
+    def note_persons(self, block: int, counted: Mapping[CapKey, int]) -> None:
         """Note what of persons, by their digests, a source has counted in a block, as
         :meth:`Unit.takes` notes it, in the transaction that closes the ticks of these events."""
         names: dict[bytes, int] = {}

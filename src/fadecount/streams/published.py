@@ -24,7 +24,7 @@ from numpy.typing import NDArray
 from fadecount.durations import parse_duration
 from fadecount.errors import RemovedError, StoreError, bad_parameter
 from fadecount.mechanisms import Blocks, RunningTotal
-from fadecount.mechanisms.noise_law import quantiles
+from fadecount.mechanisms.noise_distribution import quantiles
 from fadecount.mechanisms.views import Views, half_widths_of_sums, views_of
 from fadecount.streams.calendar import BlockCalendar
 from fadecount.streams.description import TOTAL, Description
@@ -174,9 +174,12 @@ class Ranked:
         return self.value + self.around
 
 
-def _half_widths(laws: Sequence[Sequence[tuple[float, int]]]) -> list[int]:
+def _half_widths(distributions: Sequence[Sequence[tuple[float, int]]]) -> list[int]:
     """Half widths of 95 % intervals of sums of figures of hidden keys: budgets, and how many."""
-    noises = [tuple((Fraction(1), epsilon, count) for epsilon, count in law) for law in laws]
+    noises = [
+        tuple((Fraction(1), epsilon, count) for epsilon, count in distribution)
+        for distribution in distributions
+    ]
     return [int(each) for each in quantiles(noises, BETA)] if noises else []
 
 
@@ -440,8 +443,10 @@ class Published:
                 total, noises = sums.get(key, (0, Counter()))
                 noises[epsilon] += 1
                 sums[key] = total + value, noises
-        laws = [tuple(sorted(noises.items())) for _, noises in sums.values()]
-        for (key, (value, noises)), around in zip(sums.items(), _half_widths(laws), strict=True):
+        distributions = [tuple(sorted(noises.items())) for _, noises in sums.values()]
+        for (key, (value, noises)), around in zip(
+            sums.items(), _half_widths(distributions), strict=True
+        ):
             ranked.append(Ranked(key=key, value=value, around=around, days=noises.total()))
         ranked.sort(key=lambda each: (-each.value, each.key))
         for above, below in pairwise(ranked):

@@ -170,9 +170,8 @@ class Store:
         self, description: Description, keys: tuple[tuple[str, ...], ...], start_tick: int
     ) -> str:
         context, database, name = self._context, self._database, description.name
-        if any(
-            isinstance(each.mechanism, Totals) for each in description.series
-        ):  # no noise of open blocks in a store
+        # no noise of open blocks in a store
+        if any(isinstance(each.mechanism, Totals) for each in description.series):
             remedy = "fc.plan gives block counters, which a store publishes"
             raise bad_parameter("mechanism", "Totals", "one that a store keeps", remedy)
         if name in self.names():

@@ -15,7 +15,7 @@ from numpy.typing import NDArray
 
 from fadecount.counters.inputs import add_up
 from fadecount.errors import AlreadyReleasedError, ClockError, FenceError, InputError, StoreError
-from fadecount.mechanisms.unit import Noted
+from fadecount.mechanisms.unit import CapKey
 from fadecount.noise import unpredictable
 from fadecount.streams.audit_log import Act
 from fadecount.streams.database import Context, Database
@@ -25,11 +25,11 @@ from fadecount.streams.embargo import (
     Dated,
     add_counts,
     count_ticks,
-    drawn,
-    hold_back,
+    draw_stages,
+    embargo,
     next_public_tick,
+    release_due,
     take_hidden,
-    take_public,
 )
 from fadecount.streams.fence import publish, recover
 from fadecount.streams.figures import CELLS, Closed, FigureRows, write_figures
@@ -88,8 +88,9 @@ class Stream(Intake):
 
     def declare(self, names: Iterable[str]) -> None:
         """Declare more keys of a stream with one series, all or none of them. They begin at zero,
-        with noise of the same law as the others; in a stream of blocks with the next block of each
-        level. What was hidden of them in the open day is destroyed: no event counts both ways."""
+        with noise of the same distribution as the others; in a stream of blocks with the next block
+        of each level. What was hidden of them in the open day is destroyed: no event counts both
+        ways."""
         context, database = self._context, self._database
         with self._changing() as state:
             before, described, (known,) = self._status, self.description, state.keys
@@ -149,7 +150,7 @@ class Stream(Intake):
         inputs: NDArray[np.int64],
         *,
         noted: int | None = None,
-        persons: Mapping[Noted, int] | None = None,
+        persons: Mapping[CapKey, int] | None = None,
         hidden: Counts | None = None,
     ) -> Iterator[Closed]:
         """Close all ticks before ``first_tick``, which are empty, and one more for each row of
@@ -345,7 +346,7 @@ class _Closing:
     stream: Stream
     ticks: range
     given: _Dense | _Sparse
-    persons: Mapping[Noted, int] = field(default_factory=dict)
+    persons: Mapping[CapKey, int] = field(default_factory=dict)
     notes: Mapping[bytes, int] = field(default_factory=dict)
     hidden: Mapping[int, Counts] = field(default_factory=dict)
     noted: int | None = None
@@ -393,9 +394,9 @@ class _Closing:
                 machine = state.machines[series]
                 made += count_ticks(machine, counts, part.start, ticks, each.calendar, series)
         due = state.next_public is not None and state.next_public <= end
-        taken = take_public(rows, end) if due else []
+        taken = release_due(rows, end) if due else []
         later = [each for each in made if each[0] > end]
-        hold_back(rows, later)
+        embargo(rows, later)
         if due or later:
             state.next_public = next_public_tick(context.database, after.id)
         return (*taken, *(rows for tick, rows in made if tick <= end))
@@ -419,7 +420,7 @@ class _Closing:
         figures = []
         for day in range(first, end):
             persons = taken.get(day, {})
-            figures += drawn(description, after.first_tick, day, persons, context.noise)
+            figures += draw_stages(description, after.first_tick, day, persons, context.noise)
         context.checkpoint("keys drawn")
         return figures
 
