@@ -8,6 +8,7 @@ import json
 import random
 from collections import Counter
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -15,11 +16,14 @@ import numpy as np
 import numpy.typing as npt
 import pytest
 
+from fadecount.errors import InputError, ParameterError
+from fadecount.mechanisms import Unit
 from fadecount.mechanisms.unit import address_digest, person_digest
-from fadecount.planning.publication import Publication
-from fadecount.sources import additions, files
+from fadecount.planning.publication import Columns, Input, Measure, Publication
+from fadecount.sources import additions, files, grouping
 from fadecount.sources.additions import EarlierNotes, InputAdditions, MeasureTally
-from fadecount.sources.files import count_rows
+from fadecount.sources.files import count_rows, first_bad_row
+from fadecount.sources.grouping import Rows
 from fadecount.sources.grouping import rows_of as as_rows
 from fadecount.sources.measures import MeasureRules, PublicationRows, note_name
 from fadecount.sources.rows import Event, Reason
@@ -152,7 +156,11 @@ def test_pieces_of_any_size_count_as_row_after_row(
     seen: Counter[str] = Counter()
     for number in range(50):
         chance = random.Random(1000 * seed + number)
+        monkeypatch.undo()
         monkeypatch.setattr(additions, "LEAST_AT_ONCE", chance.choice((1, 5, 1000)))
+        if chance.random() < 0.3:  # persons whose hashes are equal stay apart
+            few = lambda name: (len(name) & 3) << 58  # noqa: E731
+            monkeypatch.setattr(grouping, "hash", few, raising=False)
         publication = publication_of(chance)
         first, end = range_of(publication, "2026-03-28T12:00", chance.choice((END, "2026-05-01")))
         most = chance.choice((None, None, 1, 2))
@@ -273,6 +281,67 @@ def test_two_runs_within_a_slot_count_as_one() -> None:
     assert split > 20
 
 
+def test_a_whole_unit_changes_each_part_by_its_weight_and_nothing_else() -> None:
+    attained = Counter[str]()
+    for seed in range(600):
+        chance = random.Random(seed)
+        publication = publication_of(chance)
+        first, end = range_of(publication, FIRST, END)
+        plain = Plain(publication, first=first, end=end)
+        most = chance.choice((None, 2))
+        rows = list(rows_of(chance, 60))
+        person, row_id = publication.unit.of == "person", publication.columns.id
+
+        def whose(row: Mapping[str, str]) -> Any:
+            seconds = plain.seconds(row["time"])  # noqa: B023
+            if seconds is None:
+                return None
+            who = row["who"] if person else row["id"] if row_id else id(row)  # noqa: B023
+            return plain.slot(plain.tick(seconds)), who  # noqa: B023
+
+        unit = whose(chance.choice(rows))
+        fewer: list[Mapping[str, str]] = [row for row in rows if whose(row) != unit]
+        if publication.columns.count is not None:  # one of the events that a row stands for
+            one = chance.choice([row for row in rows if whose(row) == unit])
+            if one["n"].isdigit() and 0 < int(one["n"]) <= 1 << 31:
+                less = {**one, "n": str(int(one["n"]) - 1)}
+                fewer = [less if row is one else row for row in rows]
+            else:
+                continue
+        wanted = PublicationRows(
+            publication=publication, first_tick=first, end_tick=end, per_address=most
+        )
+        both = [
+            read_rows(wanted, each, chance, EarlierNotes(key=KEY, counted=None))
+            for each in (rows, fewer)
+        ]
+        slots = ticks_of(plain)
+        found = [shown(each, slots) for each in both]
+        for at, part in enumerate(publication.parts):
+            counts = [
+                {place[1:]: count for place, count in each["added"].items() if place[0] == at}
+                for each in found
+            ]
+            moved = {
+                place: more
+                for place in {*counts[0], *counts[1]}
+                if (more := abs(counts[0].get(place, 0) - counts[1].get(place, 0)))
+            }
+            assert sum(moved.values()) <= part.weight
+            assert all(plain.slot(tick) == unit[0] for tick, _ in moved)
+            attained[part.measure.count] += sum(moved.values()) == part.weight
+            hidden = {
+                place[1:]: count - found[1]["hidden"].get(place, 0)
+                for place, count in found[0]["hidden"].items()
+                if place[0] == at
+            }
+            brought = [count for count in hidden.values() if count]
+            assert set(brought) <= {1}
+            assert len(brought) <= part.measure.max_keys
+            attained["hidden"] += len(brought) == part.measure.max_keys
+    assert min(attained[each] for each in ("events", "persons", "hidden")) > 20
+
+
 # Files and frames
 # ------------------------------------------------------------------------------------------------
 def written(folder: Path, rows: Sequence[Mapping[str, str]], kind: str) -> Path:
@@ -313,3 +382,108 @@ def test_every_door_counts_alike(
         result = count_rows(source, wanted, earlier=EarlierNotes(key=KEY, counted=None))
         slots = {slot: tick for slot, tick in ticks_of(plain).items() if slot in counts.notes}
         assert shown(result, slots) == wanted_of(counts)
+
+
+# Reports and refusals
+# ------------------------------------------------------------------------------------------------
+RIDES = Measure(
+    name="rides", key=("station",), keys=("north", "south"), overall=True, per=("1h", "1d")
+)
+MINUTES = Measure(name="minutes", sum="minutes", max=120)
+
+
+def rides(*measures: Measure, **changes: Any) -> Publication:
+    made: dict[str, Any] = {
+        "name": "rides",
+        "zone": "Europe/Vienna",
+        "start": "2026-03-01",
+        "unit": Unit(of="person", per="1d", events=2),
+        "loss": {"ever": 1},
+        "columns": Columns(person="card"),
+        "measures": measures or (RIDES, MINUTES),
+    }
+    return Publication(**{**made, **changes})
+
+
+ROWS = """time,card,station,minutes
+2026-03-01T10:00,ann,north,5
+2026-03-01T10:30,ann,hidden-name-7,200
+2026-03-01T09:00,bob,,
+2026-03-01T11:00,bob,south,1
+2026-03-01T11:00,bob,south,many
+2026-03-01T11:00,,south,1
+2026-03-01T12:00,ann,south,1
+"""
+
+
+def test_the_report_says_what_each_measure_leaves_out_and_names_no_key(tmp_path: Path) -> None:
+    path = tmp_path / "rides.csv"
+    path.write_text(ROWS)
+    wanted = PublicationRows(publication=rides())
+    result = count_rows(path, wanted)
+    assert [sums.counts.sum() for sums in result.series] == [2, 3, 121]
+    assert (result.report.rows_read, result.report.rows_dropped) == (7, 1)
+    lines = result.report.lines()
+    assert lines == [
+        "1 row left out: the amount is not a whole number",
+        "1 row left out: the person is missing",
+        "1 row left out: what is counted is empty in it",
+        "rides: 1 row not counted by key: their key is in no list",
+        "rides: 1 row left out: the key or amount is empty",
+        "minutes: 1 row left out: the key or amount is empty",
+        "minutes: 1 row counted in part: beyond the largest amount of a unit",
+    ]
+    assert "hidden-name" not in repr(result) + repr(result.report)
+    start, end = wanted.ticks.start_seconds(result.first_tick or 0), result.last_tick
+    assert (start, end) == (1772355600, (result.first_tick or 0) + 1)
+    bad = first_bad_row(path, wanted)
+    assert bad is not None
+    assert bad.startswith("rides.csv, line 4: what is counted is empty")
+
+
+def test_a_list_of_keys_may_be_longer_by_now(tmp_path: Path) -> None:
+    path = tmp_path / "rides.csv"
+    path.write_text(ROWS)
+    longer = ("north", "south", "hidden-name-7")
+    wanted = PublicationRows(publication=rides(), keys={("station",): longer})
+    result = count_rows(path, wanted)
+    assert result.series[0].keys.tolist() == [0, 2, 1]
+    assert not result.report.measures["rides"].rows_unlisted
+
+
+def test_columns_of_measures_that_are_over_need_not_be_there(tmp_path: Path) -> None:
+    path = tmp_path / "rides.csv"
+    path.write_text("time,card,station\n2026-03-02T10:00,ann,north\n")
+    publication = rides(RIDES, replace(MINUTES, until="2026-03-02"))
+    with pytest.raises(InputError, match="'minutes' is not among its 3 columns"):
+        count_rows(path, PublicationRows(publication=publication))
+    _, tick = range_of(publication, FIRST, "2026-03-02")
+    result = count_rows(path, PublicationRows(publication=publication, first_tick=tick))
+    assert [sums.counts.tolist() for sums in result.series] == [[1], [1], []]
+
+
+def test_what_cannot_be_read_is_refused() -> None:
+    log = rides(RIDES, input=Input(format="log"))
+    with pytest.raises(ParameterError, match="time, page, visitor for an access log"):
+        PublicationRows(publication=log)
+    with pytest.raises(ParameterError, match="max_line_bytes must be"):
+        PublicationRows(publication=rides(), max_line_bytes=1)
+
+
+def test_sums_of_many_large_counts_do_not_wrap(tmp_path: Path) -> None:
+    path = tmp_path / "n.csv"
+    path.write_text("time,n\n" + "2026-03-01T10:00,2147483648\n" * 5000)
+    publication = rides(Measure(name="all"), unit=Unit(), columns=Columns(count="n"))
+    (sums,) = count_rows(path, PublicationRows(publication=publication)).series
+    assert sums.counts.tolist() == [5000 << 31]
+
+
+def test_a_row_of_five_and_five_rows_are_alike(tmp_path: Path) -> None:
+    results = []
+    for text in ("10:05,5\n", "10:05,1\n" * 5):
+        path = tmp_path / "n.csv"
+        path.write_text("time,n\n" + text.replace("10:05", "2026-03-01T10:05"))
+        publication = rides(Measure(name="all"), unit=Unit(), columns=Columns(count="n"))
+        (sums,) = count_rows(path, PublicationRows(publication=publication)).series
+        results.append((sums.ticks.tolist(), sums.counts.tolist()))
+    assert results[0] == results[1]

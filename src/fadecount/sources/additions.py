@@ -21,10 +21,12 @@ from fadecount.sources.grouping import (
     Numbers,
     Rows,
     Rows32,
+    Whole,
     added_up,
     apart,
     as_list,
     joined,
+    joined_names,
     lengths_of,
     persons_together,
     together,
@@ -43,7 +45,8 @@ from fadecount.sources.times import EARLIEST, NO_TIME
 from fadecount.streams.discovery import Counts, address_share
 
 LEAST_AT_ONCE = 1 << 19
-"""Rows that are counted at once, at least; of persons four times as many."""
+"""Rows that are counted at once, at least. Of persons there are four times as many, and more as
+more of them are kept: to look at those again takes time too."""
 _NONE = np.empty(0, dtype=np.int64)
 Texts = Callable[[Numbers], list[str]]
 """The texts at some places."""
@@ -117,9 +120,12 @@ class MeasureTally:
         self._seed = int.from_bytes(unpredictable(8))
         self._waiting: list[Rows] = []
         self._kept: Rows | None = None
-        self._begins = self._repeats = _NONE
-        """Of the rows that are kept: where each person and slot begins, and how many rows repeat
-        each of them."""
+        self._names: Names = np.empty(0, dtype=np.object_)
+        self._slots = self._lengths = _NONE
+        """Of each group, which is a person and slot: the person, the slot, and how many rows are
+        kept. These stand together, in order."""
+        self._repeats = None if unit.of == "event" or rules.id is None else _NONE
+        """Where persons' rows have ids: how many rows repeat each of those that are kept."""
         self._entered = 0
         self._ticks: list[int] = []
         parts = self._wanted.publication.parts
@@ -139,7 +145,7 @@ class MeasureTally:
         self._waiting.append(rows)
         self._entered += len(rows.times)
         kept = 0 if self._kept is None else len(self._kept.times)
-        least = max(4 * LEAST_AT_ONCE, kept) if self._grouped else LEAST_AT_ONCE
+        least = max(4 * LEAST_AT_ONCE, 2 * kept) if self._grouped else LEAST_AT_ONCE
         if sum(len(each.times) for each in self._waiting) >= least:
             self._settle()
 
@@ -268,33 +274,46 @@ class MeasureTally:
         if not self._grouped:
             self._count(rows, _NONE, Persons(self._wanted, None))
             return
-        repeats = np.zeros(len(rows.times), dtype=np.int64)
+        group = self._grouped_with(rows)
+        fresh, ids = len(rows.times), rows.ids if self._rules.person is not None else None
+        rows = rows._replace(persons=None, ids=ids)
         if (kept := self._kept) is not None:
-            kept = kept._replace(
-                persons=apart(kept.persons), ids=None if kept.ids is None else apart(kept.ids)
-            )
-            rows, repeats = joined([kept, rows]), np.append(self._repeats, repeats)
-        names = rows.persons if rows.persons is not None else rows.ids
-        assert names is not None
-        slots = self._wanted.slots_of(self._wanted.ticks.of(rows.times))
-        order, begins = persons_together(names, slots, self._seed, rows.times)
+            rows = joined([kept._replace(ids=apart(kept.ids)), rows])
+        order, lengths = _in_order(group, rows.times), np.bincount(group)
+        begins = np.cumsum(lengths) - lengths
         self._sort_ties(rows, order, begins)
-        lengths = lengths_of(begins, len(order))
-        repeats = repeats[order]
-        if rows.persons is not None and rows.ids is not None:
-            rows, group = rows.at(order), np.repeat(np.arange(len(begins)), lengths)
+        if self._repeats is not None:
+            rows, group = rows.at(order), group[order]
             assert rows.ids is not None
             same, firsts = persons_together(rows.ids, group, self._seed)
+            repeats = np.append(self._repeats, np.zeros(fresh, dtype=np.int64))[order]
             order = same[firsts]
             repeats = np.add.reduceat(repeats[same] + 1, firsts)[np.argsort(order)] - 1
             order.sort()
-            lengths = np.bincount(group[order], minlength=len(begins))
-            begins = np.cumsum(lengths) - lengths
-        number = np.arange(len(order)) - np.repeat(begins, lengths)
-        stay = np.flatnonzero(number < self._most)
-        self._kept, self._repeats = rows.at(order[stay]), repeats[stay]
-        lengths = np.minimum(lengths, self._most)
-        self._begins = np.cumsum(lengths) - lengths
+            lengths = np.bincount(group[order])
+        self._lengths = np.minimum(lengths, self._most)
+        parts = np.stack([self._lengths, lengths - self._lengths], axis=1).ravel()
+        stay = np.flatnonzero(np.repeat(np.tile([True, False], len(lengths)), parts))
+        self._kept = rows.at(order[stay])
+        if self._repeats is not None:
+            self._repeats = repeats[stay]
+
+    def _grouped_with(self, rows: Rows) -> Whole:
+        """The group of each row that is kept, and of each new one: those of the same person and
+        slot. Groups that are new are added."""
+        names = rows.persons if rows.persons is not None else rows.ids
+        slots = self._wanted.slots_of(self._wanted.ticks.of(rows.times))
+        if self._kept is not None:
+            names = joined_names([apart(self._names), names])
+            slots = np.concatenate([self._slots, slots])
+        assert names is not None
+        order, begins = persons_together(names, slots, self._seed)
+        group = np.empty(len(order), dtype=np.int32)
+        numbers = np.arange(len(begins), dtype=np.int32)
+        group[order] = np.repeat(numbers, lengths_of(begins, len(order)))
+        first, old = order[begins], len(self._slots)
+        self._names, self._slots = names[first], slots[first]
+        return np.concatenate([np.repeat(group[:old], self._lengths), group[old:]])
 
     def _sort_ties(self, rows: Rows, order: Rows32, begins: Numbers) -> None:
         """Rows of one person at one second are in the order of what their cells mean: declared keys
@@ -323,25 +342,23 @@ class MeasureTally:
 
     def _finish(self, rows: Rows, persons: Persons) -> None:
         """Count the rows that are kept, within what earlier runs left of each cap."""
-        names = rows.persons if rows.persons is not None else rows.ids
-        assert names is not None
-        begins, length = self._begins, len(rows.times)
-        slots = self._wanted.slots_of(self._wanted.ticks.of(rows.times[begins]))
-        persons.begin(names[begins], slots)
-        group = np.repeat(np.arange(len(begins)), lengths_of(begins, length))
-        room = self._most - persons.before("row", np.arange(len(begins)))
-        counts = np.flatnonzero(np.arange(length) - begins[group] < room[group])
-        rows, group, repeats = rows.at(counts), group[counts], self._repeats[counts]
-        repeated = int(repeats.sum())
+        persons.begin(self._names, self._slots)
+        groups = np.arange(len(self._slots))
+        begins = np.cumsum(self._lengths) - self._lengths
+        group = np.repeat(groups, self._lengths)
+        room = self._most - persons.before("row", groups)
+        counts = np.flatnonzero(np.arange(len(group)) - begins[group] < room[group])
+        repeated = 0 if self._repeats is None else int(self._repeats[counts].sum())
         left = self._entered - len(counts) - repeated
         if self._rules.person is None:
             repeated, left = repeated + left, 0
         self.report.rows_dropped += left
         if repeated:
             self.report.skipped[Reason.REPEATED] += repeated
+        if len(counts) < len(group):
+            rows, group = rows.at(counts), group[counts]
         persons.note("row", group, np.ones_like(group))
-        if rows.persons is not None and rows.ids is not None:
-            ids = rows.ids
+        if (ids := rows.ids) is not None:
             persons.note("id", group, np.ones_like(group), texts=lambda at: as_list(ids[at]))
         self._count(rows, group, persons)
 
@@ -588,6 +605,18 @@ def _open(rule: MeasureRule, ticks: Numbers) -> Mask:
 
 def _number(mask: Mask) -> int:
     return int(np.count_nonzero(mask))
+
+
+def _in_order(group: Whole, times: Numbers) -> Rows32:
+    """The rows by group, and by time within each."""
+    since = times - times.min()
+    span, bits = int(since.max()) + 1, len(times).bit_length()
+    if (int(group.max()) + 1) * span >> 63 - bits == 0:  # one number says both
+        since += np.multiply(group, span, dtype=np.int64)
+        return together(since)[0]
+    in_time, _ = together(since)
+    order, _ = together(group[in_time])
+    return in_time[order]
 
 
 def _begins_of(group: Numbers) -> Numbers:

@@ -21,6 +21,8 @@ if TYPE_CHECKING:
     import polars
 
 Numbers = npt.NDArray[np.int64]
+Whole = npt.NDArray[np.integer[Any]]
+"""Whole numbers of any size."""
 Mask = npt.NDArray[np.bool_]
 Names: TypeAlias = "npt.NDArray[np.object_] | polars.Series"
 """Texts, one for each row: an array of strings, or a column of polars."""
@@ -91,11 +93,12 @@ def joined(parts: Sequence[Rows]) -> Rows:
     if len(parts) == 1:
         return parts[0]
     times, cells, *names = zip(*parts, strict=True)
-    together = tuple(map(np.concatenate, zip(*cells, strict=True)))
-    return Rows(np.concatenate(times), together, *map(_joined_names, names))
+    columns = tuple(map(np.concatenate, zip(*cells, strict=True)))
+    return Rows(np.concatenate(times), columns, *map(joined_names, names))
 
 
-def _joined_names(parts: Sequence[Any]) -> Any:
+def joined_names(parts: Sequence[Any]) -> Any:
+    """The texts of all parts; None if they have none."""
     if parts[0] is None:
         return None
     if all(isinstance(each, np.ndarray) for each in parts):
@@ -124,26 +127,18 @@ def blocks_of(calendar: Ticks, per: str, ticks: Numbers) -> Numbers:
     return blocks[ticks - first]
 
 
-def persons_together(
-    names: Names, blocks: Numbers, seed: int, times: Numbers | None = None
-) -> tuple[Rows32, Numbers]:
-    """:func:`together` for rows of the same person and block; with ``times``, in their order."""
+def persons_together(names: Names, blocks: Whole, seed: int) -> tuple[Rows32, Numbers]:
+    """:func:`together` for rows of the same person and block."""
     if isinstance(names, np.ndarray):
         hashes = np.fromiter(map(hash, names), dtype=np.int64, count=len(names)).view(np.uint64)
     else:
         hashes = names.hash(seed).to_numpy()
-    numbers = hashes + blocks.astype(np.uint64) * _ODD
-    numbers >>= np.uint64(len(names).bit_length())
-    if times is None or not len(times) or (times[1:] >= times[:-1]).all():
-        return _checked(names, blocks, *together(numbers))
-    in_time, _ = together(times - times.min())
-    order, begins = together(numbers[in_time])
-    return _checked(names, blocks, in_time[order], begins, times)
+    if len(blocks) and np.ptp(blocks):
+        hashes = hashes + blocks.astype(np.uint64) * _ODD
+    return _checked(names, blocks, *together(hashes >> np.uint64(len(names).bit_length())))
 
 
-def _checked(
-    names: Names, blocks: Numbers, order: Rows32, begins: Numbers, times: Numbers | None = None
-) -> tuple[Rows32, Numbers]:
+def _checked(names: Names, blocks: Whole, order: Rows32, begins: Numbers) -> tuple[Rows32, Numbers]:
     """The same order and beginnings; where rows of several persons or blocks came together by their
     hashes, those of each by themselves. With millions of persons some do, so this looks at their
     rows alone."""
@@ -160,14 +155,13 @@ def _checked(
     mixed = begins[group] + np.concatenate([np.arange(length) for length in lengths.tolist()])
     rows, numbers = order[mixed], dict[str, int]()
     ranks = np.array([numbers.setdefault(name, len(numbers)) for name in as_list(names[rows])])
-    within = rows if times is None else times[rows]
-    order[mixed] = rows[np.lexsort((within, ranks, blocks[rows], group))]
+    order[mixed] = rows[np.lexsort((rows, ranks, blocks[rows], group))]
     changes[mixed] = False
     changes[mixed[_changes(names, blocks, order[mixed])]] = True
     return order, np.flatnonzero(changes)
 
 
-def _changes(names: Names, blocks: Numbers, order: Rows32) -> Numbers:
+def _changes(names: Names, blocks: Whole, order: Rows32) -> Numbers:
     """Where the person or the block is another than that of the row before."""
     texts = names[order]
     changes = np.ones(len(order), dtype=np.bool_)
@@ -178,7 +172,7 @@ def _changes(names: Names, blocks: Numbers, order: Rows32) -> Numbers:
     return np.flatnonzero(changes)
 
 
-def together(numbers: npt.NDArray[np.uint64] | Numbers) -> tuple[Rows32, Numbers]:
+def together(numbers: Whole) -> tuple[Rows32, Numbers]:
     """The rows in an order that puts equal numbers together, each in the order of the rows, and
     where those of each number begin. Numbers are not negative."""
     rows, bits = len(numbers), np.uint64(len(numbers).bit_length())

@@ -376,6 +376,7 @@ class Description:
         """What everything that is published loses about one unit: of a publication, all its parts
         together."""
         if self.publication is not None:
+            assert not any(each.selection for each in self.series), "hidden keys are not added up"
             together = self.publication.together
             return PublicationLoss(
                 together=tuple(tuple(self.series[at] for at in each) for each in together)

@@ -374,8 +374,10 @@ class Intake:
     def _notes(self, slot: int, names: Iterable[bytes]) -> dict[bytes, int]:
         """The numbers of notes. After this, other processes wait with them."""
         wanted = dict.fromkeys(names, 0)
+        if not wanted:
+            return {}
         if self._database.for_update:
-            return self._note(slot, wanted) if wanted else {}
+            return self._note(slot, wanted)
         return wanted | self._counted(slot, wanted)
 
     @property

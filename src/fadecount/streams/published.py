@@ -185,7 +185,8 @@ def _half_widths(distributions: Sequence[Sequence[tuple[float, int]]]) -> list[i
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Published:
-    """What one stream has published: ``steps`` ticks from ``first_tick`` on.
+    """What one series has published: ``steps`` ticks from ``first_tick`` on, and before
+    ``end_tick``, if its measure ends.
 
     ``key_steps`` are (position, step) of the first of the keys that were declared together.
     """
@@ -196,6 +197,7 @@ class Published:
     steps: int
     source: FigureSource
     calendar: BlockCalendar | None = None
+    end_tick: int | None = None
     key_steps: Sequence[tuple[int, int]] = ((0, 0),)
     kept: tuple[int, ...] = ()
     """For each level the first tick whose figures are still there; empty if all are."""
@@ -247,7 +249,7 @@ class Published:
         level = self.description.level(per)
         if level is not None and self.kept:
             first = max(first, self.kept[level])
-        begin, stop = first - self.first_tick, min(end - self.first_tick, steps - self._delay)
+        begin, stop = first - self.first_tick, min(end - self.first_tick, self._shown(steps))
         if most is not None:
             stop = min(stop, begin + 2 * (most + 1) * self._nominal(per))
         slots = self._slots(per, begin, stop, steps)
@@ -302,7 +304,7 @@ class Published:
                 "ask for a later time",
             )
         public = ends if as_published else steps
-        reached = np.maximum(0, np.minimum(ends, public - self._delay))
+        reached = np.maximum(0, np.minimum(ends, self._shown(public)))
         return self._windows(self._between(np.zeros_like(ends), reached), public)
 
     def total(self, *, as_of: int | None = None) -> Figures:
@@ -329,7 +331,9 @@ class Published:
         ``1d``."""
         self.description.require_sum(per)
         steps = self._steps(as_of)
-        shown = steps - self._delay
+        shown = self._shown(steps)
+        if shown < steps - self._delay:  # the measure has ended
+            return no_figures(self._width)
         # the tick that is open is in the slot, and not counted
         slots = self._slots(per, shown, shown + 1, steps)
         return self._windows(replace(slots, partial=np.ones_like(slots.partial)), steps)
@@ -342,7 +346,7 @@ class Published:
         return self._window(first, end, self._steps(as_of))
 
     def _window(self, first: int, end: int, steps: int) -> Figures:
-        shown = steps - self._delay
+        shown = self._shown(steps)
         start, last = max(0, first - self.first_tick), min(end - self.first_tick, shown)
         if last < start:
             return no_figures(self._width)
@@ -488,7 +492,7 @@ class Published:
         shown)."""
         ticks, level = self.description.ticks, self.description.level(per)
         windows = windows_of(per, ticks.zone) if level is None else None
-        shown = steps - self._delay
+        shown = self._shown(steps)
         if not 0 <= first < stop:
             return self._between(NO_TIMES, NO_TIMES)
         if windows is not None:
@@ -533,6 +537,14 @@ class Published:
             reached=ends,
             partial=np.zeros(len(begins), dtype=np.bool_),
         )
+
+    def _shown(self, steps: Any) -> Any:
+        """Up to which position slots are shown after so many steps."""
+        shown = steps - self._delay
+        if self.end_tick is None:
+            return shown
+        last = self.end_tick - self.first_tick
+        return np.minimum(shown, last) if isinstance(shown, np.ndarray) else min(shown, last)
 
     @property
     def _delay(self) -> int:

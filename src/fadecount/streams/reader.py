@@ -107,6 +107,7 @@ class Reader:
             steps=status.published_steps,
             source=partial(read_figures, self.database, status.id, status.description.number or 0),
             calendar=status.calendar,
+            end_tick=status.description.ends,
             key_steps=steps,
             kept=status.kept,
         )

@@ -120,12 +120,11 @@ class Store:
         Or a new publication, which says both itself. It is planned here and now: what is planned is
         stored, and checked against its promise, exactly.
         """
-        if isinstance(what, Publication):
-            description = planned(what)
+        description = planned(what) if isinstance(what, Publication) else what
+        if description.publication is not None:
             start_tick = description.start_tick
-            lists = tuple(each.keys for each in what.parts)
+            lists = tuple(each.keys for each in description.publication.parts)
         else:
-            description = what
             lists = (checked_keys(keys, none=not description.needs_keys),)
             hidden = description.hidden
             if hidden is not None and hidden.other not in (None, *lists[0]):
@@ -171,7 +170,8 @@ class Store:
         self, description: Description, keys: tuple[tuple[str, ...], ...], start_tick: int
     ) -> str:
         context, database, name = self._context, self._database, description.name
-        if isinstance(description.mechanism, Totals):  # no noise of open blocks in a store
+        # no noise of open blocks in a store
+        if any(isinstance(each.mechanism, Totals) for each in description.series):
             remedy = "fc.plan gives block counters, which a store publishes"
             raise bad_parameter("mechanism", "Totals", "one that a store keeps", remedy)
         if name in self.names():

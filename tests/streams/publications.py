@@ -1,0 +1,105 @@
+"""What the tests of publications share: three measures, rows for them, figures without
+noise."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+import numpy as np
+
+import fadecount as fc
+from fadecount.planning.publication import Columns, Measure, Publication, Series
+from fadecount.sources.measures import MeasureRules, PublicationRows
+from fadecount.streams import Reader
+from fadecount.streams.description import Description
+from tests.sources.plain_rule import Counts
+
+ZONE = "Europe/Vienna"
+EXACT = fc.Blocks(fc.Level(1, 50.0), fc.Level(24, 50.0, lag=2))
+"""Budgets so large that hardly any figure has noise, and it is drawn all the same."""
+
+
+class NoNoise:
+    """Every variable is zero."""
+
+    def many(self, _law: object, _level: int, rounds: range, nodes: range, width: int) -> Any:
+        return np.zeros((len(rounds), len(nodes), width), dtype=np.int64)
+
+
+def rides(**fields: Any) -> Publication:
+    """Three measures by the day of a person: events by key and overall, persons by key, a sum."""
+    given: dict[str, Any] = {
+        "name": "rides",
+        "zone": ZONE,
+        "start": "2026-03-27",
+        "unit": fc.Unit(of="person", events=3, per="1d"),
+        "loss": {"7d": 2, "ever": 4},
+        "columns": Columns(person="who", id="id"),
+        "measures": (
+            Measure(
+                name="rides",
+                key=("place",),
+                keys=("north", "south"),
+                overall=True,
+                per=("1h", "1d"),
+            ),
+            Measure(
+                name="riders",
+                count="persons",
+                key=("place",),
+                keys=("north", "south"),
+                max_keys=2,
+                overall=True,
+            ),
+            Measure(name="minutes", sum="minutes", max=60, per=("1d", "1mo")),
+        ),
+        **fields,
+    }
+    return Publication(**given)
+
+
+def described(publication: Publication, mechanism: fc.Blocks = EXACT) -> Description:
+    """A publication of which all parts have this mechanism, whatever its promise is."""
+    series = (
+        Series(
+            measure=each.measure.name,
+            part=each.part,
+            mechanism=mechanism,
+            weight=each.weight,
+            shifts=(0,) * len(mechanism.levels),
+        )
+        for each in publication.parts
+    )
+    return Description.of(publication, tuple(series))
+
+
+def rules_of(publication: Publication, **options: Any) -> MeasureRules:
+    return MeasureRules(PublicationRows(publication=publication, **options))
+
+
+def events_of(rules: MeasureRules, rows: Sequence[Mapping[str, str]]) -> list[Any]:
+    """Rows as they are read; those that cannot be read are left out."""
+    read = (rules.event([row[name] for name in rules.wanted.columns]) for row in rows)
+    return [each for each in read if not isinstance(each, int)]
+
+
+def published(reader: Reader, description: Description) -> Counter[tuple[int, int, int]]:
+    """What the figures of the ticks say, by number of the part, tick and position of the key; of
+    publications with :data:`EXACT`, without noise."""
+    found = Counter[tuple[int, int, int]]()
+    per = description.parts[0].levels[0]
+    assert description.publication is not None
+    for number, each in enumerate(description.publication.parts):
+        part = reader.series(description.name, each.measure.name, each.part)
+        figures = part.figures(per)
+        for start, row in zip(figures.starts.tolist(), figures.values.tolist(), strict=True):
+            for key, value in enumerate(row):
+                if value:
+                    found[number, description.ticks.at(start), key] = value
+    return found
+
+
+def added_of(counts: Counts) -> dict[tuple[int, int, int], int]:
+    return {place: count for place, count in counts.added.items() if count}
