@@ -51,11 +51,6 @@ def errors(blocks: Any) -> dict[int, list[float]]:
     }
 
 
-def blocks_of(series: Series) -> fc.Blocks:
-    assert isinstance(series.mechanism, fc.Blocks)
-    return series.mechanism
-
-
 def test_the_plan_of_the_example() -> None:
     """One event, .5 before an hour, 2 before 30 days, 4 ever; every five minutes, hours, days and
     months: what an independent search found, to 10 %."""
