@@ -56,6 +56,10 @@ HIDDEN, HIDDEN_KEYS = "streams/embargo.py", ("tests/streams/test_hidden_keys.py"
 INTERVALS, OWN = "mechanisms/intervals.py", ("tests/mechanisms/test_own_schedules.py",)
 TOTALS, BRIDGES = "mechanisms/totals.py", "counters/bridges.py"
 TOTALS_TESTS = ("tests/mechanisms/test_totals.py", "tests/counters/test_totals.py")
+PROMISE, PROMISED = (
+    "planning/promise.py",
+    ("tests/planning/test_joint_promise.py", "tests/planning/test_promise.py"),
+)
 
 MUTANTS = (
     Mutant(
@@ -1708,5 +1712,53 @@ MUTANTS = (
         "more = dict.fromkeys(entry.names, 0)",
         "more = dict[bytes, int]()",
         ("tests/sources/test_measures.py",),
+    Mutant(
+        "promise: a limit binds one tick less of a slot",
+        PROMISE,
+        'if publication.unit.of == "event" else -2',
+        'if publication.unit.of == "event" else -3',
+        PROMISED,
+    ),
+    Mutant(
+        "promise: a slot is one tick longer",
+        PROMISE,
+        "min(first, shortest) - 1 if nested",
+        "min(first, shortest) if nested",
+        PROMISED,
+    ),
+    Mutant(
+        "promise: the longest month",
+        PROMISE,
+        "np.diff(midnights).min()",
+        "np.diff(midnights).max()",
+        PROMISED,
+    ),
+    Mutant(
+        "promise: blocks that do not nest with slots",
+        PROMISE,
+        "nested = max(seconds, slot) % min(seconds, slot) == 0",
+        "nested = True",
+        PROMISED,
+    ),
+    Mutant(
+        "promise: each measure has the whole chance",
+        PROMISE,
+        "Fraction(publication.delta or 0) / count",
+        "Fraction(publication.delta or 0)",
+        PROMISED,
+    ),
+    Mutant(
+        "promise: hidden keys lose nothing",
+        "planning/publication.py",
+        "else max(declared, hidden)",
+        "else declared",
+        PROMISED,
+    ),
+    Mutant(
+        "promise: a hidden key that counts twice loses once",
+        "planning/publication.py",
+        "declared + hidden if self.other is not None",
+        "hidden if self.other is not None",
+        PROMISED,
     ),
 )

@@ -103,12 +103,13 @@ def test_the_age_of_a_day_counts_from_its_start() -> None:
 
 
 def test_where_blocks_and_slots_do_not_nest_nothing_is_taken_off() -> None:
+    """Of the slot from 6 to 12 o'clock a block of four hours ends at 8."""
     for per, lengths, expected in (
-        ("6h", [4, 12, 24], (0, 0, 0)),
-        ("1mo", [1, 24, 720], (0, 22, 671)),
+        ("6h", [4, 12, 24], (0, 5, 5)),
+        ("1mo", [1, 24, 720], (0, 23, 671)),
     ):
         unit = fc.Unit(of="person", events=1, per=per)
-        rides = publication(Measure(name="rides"), unit=unit)
+        rides = publication(Measure(name="rides"), unit=unit, zone="UTC")
         assert shifts_of(rides, lengths) == expected
 
 
