@@ -66,6 +66,10 @@ class Description:
         if mechanism is not None:
             weight = unit.sensitivity if isinstance(unit, Unit) else 1
             series = (Series(measure=name, part="keys", mechanism=mechanism, weight=weight),)
+        if publication is not None and number is not None and series[number].selection:
+            each = series[number]
+            assert each.selection is not None
+            hidden = HiddenKeys(discovery=each.selection, other=each.other)
         set_fields(
             self,
             name=name,
@@ -102,7 +106,7 @@ class Description:
         if 0 < self._slot_seconds < self.ticks.tick_seconds:
             remedy = "one person within a tick is the unit for longer ticks"
             raise bad_parameter("per of the unit", self.unit.per, "at least a tick", remedy)
-        if self.hidden is not None:
+        if self.hidden is not None and self.publication is None:
             self._check_hidden(self.hidden)
 
     def _check_hidden(self, hidden: HiddenKeys) -> None:
@@ -303,7 +307,7 @@ class Description:
         """The ages in ticks at which the loss grows, with what causes it; of a smooth curve some
         ages."""
         seconds = self.ticks.tick_seconds
-        if self.publication is not None:
+        if self.publication is not None and self.loss.grows_at:
             return self._causes()
         if isinstance(self.mechanism, Blocks):
             causes = dict(self.mechanism.loss_steps(seconds))
@@ -319,16 +323,17 @@ class Description:
 
     def _causes(self) -> list[tuple[int, str]]:
         causes: dict[int, list[str]] = {}
-        for number, each in enumerate(self.series):
-            part = replace(self, number=number)
+        for each in self.series:
+            what = each.measure + (" overall" if each.part == "overall" else "")
             assert isinstance(each.mechanism, Blocks)
-            for name, level, shift in zip(
-                part.levels, each.mechanism.levels, each.shifts, strict=True
-            ):
-                for stage, (lag, _) in enumerate(level.stages):
-                    status = f" ({level.status(stage)})" if level.later else ""
-                    what = each.measure + (" overall" if each.part == "overall" else "")
-                    causes.setdefault(shift + lag, []).append(f"{what} per {name}{status}")
+            for level, shift in zip(each.mechanism.levels, each.shifts, strict=True):
+                for number, stage in enumerate(level.stages):
+                    status = f" ({level.status(number)})" if level.later else ""
+                    text = f"{what} per {level.name(self.ticks.tick_seconds)}{status}"
+                    causes.setdefault(shift + stage.lag, []).append(text)
+            for number, (lag, _) in enumerate(each.selection.stages if each.selection else ()):
+                text = f"{what}: keys that appear, stage {number + 1}"
+                causes.setdefault(each.open_ticks + lag, []).append(text)
         return [(age, ", ".join(names)) for age, names in sorted(causes.items())]
 
     @property
@@ -376,7 +381,6 @@ class Description:
         """What everything that is published loses about one unit: of a publication, all its parts
         together."""
         if self.publication is not None:
-            assert not any(each.selection for each in self.series), "hidden keys are not added up"
             together = self.publication.together
             return PublicationLoss(
                 together=tuple(tuple(self.series[at] for at in each) for each in together)

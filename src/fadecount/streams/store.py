@@ -396,12 +396,6 @@ def planned(publication: Publication) -> Description:
     """The description of a new publication, with the plan of each of its parts."""
     from fadecount.planning.promise import plan_publication
 
-    for measure in publication.measures:
-        place = f"measures.{measure.name}"
-        if measure.mechanism != "blocks":
-            raise bad_parameter(f"{place}.mechanism", measure.mechanism, "blocks", "leave it out")
-        if measure.discover:
-            raise bad_parameter(f"{place}.discover", True, "left out", "declare its keys")
     return Description.of(publication, plan_publication(publication))
 
 

@@ -417,9 +417,11 @@ class _Closing:
             return []
         taken = take_hidden(self.stream._rows, series, end)
         add_counts(taken.setdefault(first, {}), own.items())
-        figures = []
+        figures, until = [], description.ends
         for day in range(first, end):
-            persons = taken.get(day, {})
+            persons, ticks = taken.get(day, {}), description.ticks_of(day)
+            if ticks.stop <= after.first_tick or (until is not None and until <= ticks.start):
+                continue  # the measure has not begun, or has ended
             figures += draw_stages(description, after.first_tick, day, persons, context.noise)
         context.checkpoint("keys drawn")
         return figures
