@@ -23,7 +23,6 @@ from fadecount.planning.publication import Columns, Input, Measure, Publication
 from fadecount.sources import additions, files, grouping
 from fadecount.sources.additions import EarlierNotes, InputAdditions, MeasureTally
 from fadecount.sources.files import count_rows, first_bad_row
-from fadecount.sources.grouping import Rows
 from fadecount.sources.grouping import rows_of as as_rows
 from fadecount.sources.measures import MeasureRules, PublicationRows, note_name
 from fadecount.sources.rows import Event, Reason

@@ -326,6 +326,7 @@ def test_what_is_written_does_not_say_what_counts(backend: Backend) -> None:
 
 
 def test_measures_begin_and_end_at_their_times(backend: Backend) -> None:
+    blocks = fc.Blocks(fc.Level(1, 50.0), fc.Level(24, 50.0, lag=2), fc.Level(720, 50.0))
     late = Measure(name="late", start="2026-03-29", per=("1h", "1d"))
     early = Measure(name="early", until="2026-03-29", per=("1h", "1d"))
     publication = rides(measures=(early, late), columns=Columns(person="who"))
@@ -333,7 +334,7 @@ def test_measures_begin_and_end_at_their_times(backend: Backend) -> None:
     given = rows([(f"2026-03-{day}T{hour:02}:10", "ann", "", "", "")
                   for day in (28, 29, 30) for hour in (3, 22)])  # fmt: skip
     with backend.open(noise=NoNoise()) as store:  # type: ignore[arg-type]
-        stream = store.create(described(publication))
+        stream = store.create(described(publication, blocks))
         for event in events_of(rules, given):
             stream.close_through(stream.description.ticks.at(event.seconds) - 1)
             stream.take([RowBatch([event])], rules, at=event.seconds)
@@ -346,6 +347,13 @@ def test_measures_begin_and_end_at_their_times(backend: Backend) -> None:
             name: store.reader().series("rides", name).figures("1d") for name in ("early", "late")
         }
         shown = stream.description.ticks
+        stream.close_through(stream.open_tick + 24 * 60)
+        months = store.reader().series("rides", "early").figures("1mo", whole=True)
+        assert not len(months), "the end of the measure cut it short"
+        (month,) = store.reader().series("rides", "early").figures("1mo").values.ravel().tolist()
+        assert month == 2, "so far, of its days"
+        so_far = store.reader().series("rides", "early").so_far("1d")
+        assert not len(so_far)
         assert days["early"].values.ravel().tolist() == [0, 2]
         assert days["late"].values.ravel().tolist()[:2] == [2, 2]
         assert days["late"].starts[0] == shown.start_seconds(

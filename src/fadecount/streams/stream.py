@@ -13,6 +13,7 @@ from typing import Protocol
 import numpy as np
 from numpy.typing import NDArray
 
+from fadecount.counters.figures import FigureMaker
 from fadecount.counters.inputs import add_up
 from fadecount.errors import AlreadyReleasedError, ClockError, FenceError, InputError, StoreError
 from fadecount.mechanisms.unit import CapKey
@@ -383,16 +384,17 @@ class _Closing:
         for series, each in enumerate(after.parts):
             of_first = accepted[column : (column := column + each.width)]
             made += self._key_figures(context, each)
-            begin, until = each.first_tick, each.description.ends or end
+            begin, until = each.first_tick, each.description.ends or end + 1
             open_ticks = range(max(self.ticks.start, begin), min(self.ticks.stop, until))
-            size = max(1, CELLS // max(1, each.width))
+            size, machine = max(1, CELLS // max(1, each.width)), state.machines[series]
             for at in range(0, len(open_ticks), size):
                 part = open_ticks[at : at + size]
                 counts = self.given.rows(series, part)
                 if part.start == self.ticks.start:
                     add_up(counts, slice(1), of_first[np.newaxis])
-                machine = state.machines[series]
                 made += count_ticks(machine, counts, part.start, ticks, each.calendar, series)
+            if until <= self.ticks.stop and isinstance(machine, FigureMaker):
+                machine.open.clear()  # blocks that the end of a measure cuts short are void
         due = state.next_public is not None and state.next_public <= end
         taken = release_due(rows, end) if due else []
         later = [each for each in made if each[0] > end]
