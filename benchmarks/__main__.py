@@ -71,7 +71,7 @@ def _speed_checks(results: list[Result]) -> list[Check]:
     found = {each.name: each for each in results}
     bounds = (
         (cases.counters(), (0.5, 0.6, 0.6, 40.0)),
-        (cases.block_counters(), (0.5, 0.3, 0.3, 50.0, 40.0)),
+        (cases.block_counters(), (0.6, 0.6, 0.6, 2300.0, 1.5, 40.0)),  # a step of blocks: 60 µs
     )
     checks = [
         Check(name=case.name, value=found[case.name].floors, must=must, unit=" floors")

@@ -20,6 +20,13 @@ BLOCKS = fc.Blocks(
     fc.Level(1440, 0.816, lag=61, later=((43201, 1.577),)),
     fc.Level(43200, 1.239, lag=43201),
 )
+TOTALS = fc.Totals(
+    fc.Level(1, 0.2445),
+    fc.Level(20, 0.2555, later=((61, 0.337),)),
+    fc.Level(60, 0.4236, lag=61),
+    fc.Level(720, 0.4949, lag=61),
+    fc.Level(14400, 0.5, lag=61, later=((43201, 2.5),)),
+)
 SCALE = 10.0
 ITEMS = 10**6
 KEYS = 10**5
@@ -59,9 +66,10 @@ def counters() -> list[Case]:
 
 
 def block_counters() -> list[Case]:
-    """The same work with blocks: a year of minutes with hours, days and months. Rows go through
-    whole blocks, so that each pays its share of those that end."""
+    """The same work with blocks and totals: a year of minutes with hours, days and months. Rows go
+    through whole blocks, so that each pays its share of those that end."""
     scalar, single = fc.Counter(BLOCKS), fc.Counter(BLOCKS)
+    total, other = fc.Counter(TOTALS), fc.Counter(TOTALS)
     rows, row = fc.Counter(BLOCKS, shape=(KEYS,)), fc.Counter(BLOCKS, shape=(KEYS,))
     items = np.ones(ITEMS, dtype=np.int64)
     keyed = np.ones((20, KEYS), dtype=np.int64)
@@ -82,6 +90,8 @@ def block_counters() -> list[Case]:
         Case(
             "Blocks step, scalar, one call", STEPS, _repeated(single.step, [1] * STEPS), ours=True
         ),
+        Case("Totals extend, 10^6 items, scalar", ITEMS, lambda: total.extend(items), ours=True),
+        Case("Totals step, scalar, one call", STEPS, _repeated(other.step, [1] * STEPS), ours=True),
     ]
 
 

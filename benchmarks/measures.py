@@ -58,7 +58,12 @@ def seconds_of(side: str, path: Path) -> float:
     """Seconds of the processor that reading takes."""
     unit, measures = SIDES[side]
     publication = Publication(
-        name="rides", zone="UTC", start="2026-03-01", unit=unit, loss={"ever": 1}, measures=measures
+        name="rides",
+        zone="UTC",
+        start="2026-03-01",
+        unit=unit,
+        promise={"ever": 1},
+        measures=measures,
     )
     wanted = PublicationRows(publication=publication)
     start = time.process_time()

@@ -418,17 +418,17 @@ MUTANTS = (
     ),
     # The fence, requests, and threads that end
     Mutant(
-        "the fence forgets places",
+        "the fence forgets locations",
         "streams/fence.py",
-        "sorted(self.places)",
-        "sorted(self.places)[:0]",
+        "sorted(self.locations)",
+        "sorted(self.locations)[:0]",
         ("tests/streams/test_lost_store.py",),
     ),
     Mutant(
-        "earlier places forgotten",
+        "earlier locations forgotten",
         "streams/fence.py",
-        "each.mark.places | (before.places if before else frozenset())",
-        "each.mark.places",
+        "each.mark.locations | (before.locations if before else frozenset())",
+        "each.mark.locations",
         ("tests/streams/test_lost_store.py",),
     ),
     Mutant(
@@ -481,7 +481,7 @@ MUTANTS = (
         ("tests/streams/test_fence.py",),
     ),
     Mutant(
-        "releases ahead of the clock are forgotten",
+        "figures ahead of the clock are forgotten",
         "service/fading_curve.py",
         "math.ceil(age_seconds / self.tick_seconds) + self.ahead",
         "math.ceil(age_seconds / self.tick_seconds)",
@@ -625,7 +625,7 @@ MUTANTS = (
     Mutant(
         "large requests committed together",
         "service/writer.py",
-        "while keys < MOST_KEYS:",
+        "while keys < KEYS_PER_TRANSACTION:",
         "while True:",
         ("tests/service/test_writer.py",),
     ),

@@ -20,7 +20,7 @@ from fadecount.service.client import PublishedFigure, ServiceError
 
 ROLES = ("one", "two")
 DOOMS = tuple(step for step in STEPS if step != "declare written")
-Answer = TypeVar("Answer")
+Response = TypeVar("Response")
 
 
 class Fleet:
@@ -107,7 +107,7 @@ class Fleet:
         """The total after each tick."""
         return self.ask(lambda client: client.figures(stream, "total"))
 
-    def ask(self, question: Callable[[fc.Client], Answer]) -> Answer:
+    def ask(self, question: Callable[[fc.Client], Response]) -> Response:
         """Ask whoever answers, starting the dead if nobody does."""
         until = time.monotonic() + 60
         while True:

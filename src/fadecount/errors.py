@@ -60,11 +60,11 @@ class LockedError(StoreError):
 
 
 class RemovedError(FadecountError):
-    """The releases asked for were removed: the stream keeps them for a limited time."""
+    """The figures asked for were removed: the stream keeps them for a limited time."""
 
 
 class FenceError(StoreError):
-    """The store is not the latest one of which releases were published: an old backup, a copy that
+    """The store is not the latest one of which figures were published: an old backup, a copy that
     ran elsewhere, or a new store in the place of one that is lost.
     """
 

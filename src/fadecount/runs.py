@@ -48,6 +48,7 @@ from fadecount.streams.inputs import Events, ReadPosition
 from fadecount.streams.loss import NO_GROUP, Group, GroupLoss
 from fadecount.streams.published import Published
 from fadecount.streams.store import MemoryStore
+from fadecount.streams.stream import MOST_TICKS
 from fadecount.streams.ticks import ClockState, read_clock
 
 if TYPE_CHECKING:
@@ -61,8 +62,6 @@ __all__ = ["Run", "check", "count", "run"]
 
 LARGEST_DAY = 1 << 24
 """Counts (ticks times keys) of a day that are released at once, where the unit is a day."""
-LARGEST_RANGE = 50_000_000
-"""The most ticks of a history; more are taken for wrong times."""
 
 
 def run(
@@ -351,9 +350,9 @@ def released_ticks(
         first = history.first_tick
     if first is None or end is None:
         return range(0)
-    if end - first > LARGEST_RANGE:
+    if end - first > MOST_TICKS:
         raise ClockError(
-            f"range must be at most {LARGEST_RANGE:,} ticks, got {end - first:,}; check the"
+            f"range must be at most {MOST_TICKS:,} ticks, got {end - first:,}; check the"
             " times, or say where it ends"
         )
     if continues and end > first:
@@ -411,7 +410,7 @@ class Run(Iterator[Closed]):
         """Close the source, also if nothing was read of it."""
 
     def summary(self) -> str:
-        """One line for the reader of the releases: the protected unit, and its loss now, after a
+        """One line for the reader of the figures: the protected unit, and its loss now, after a
         month and after a year."""
         description, loss, group = self.description, self.description.loss, self.group
         seconds = description.ticks.tick_seconds
@@ -461,7 +460,7 @@ class HistoryRun(Run):
         self._earlier: Earlier | None = None
         self._noted: int | None = None
         if stream is not None and description.unit.of == "person":
-            # if that grows until the next release, the release is refused: the cap would not hold
+            # if that grows before the ticks are closed, they are refused: the cap would not hold
             self._noted = stream.persons_noted
             counted = stream.persons_counted if self._noted else None
             self._earlier = Earlier(key=stream.person_key, counted=counted)

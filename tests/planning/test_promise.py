@@ -61,7 +61,7 @@ def test_the_plan_of_the_example() -> None:
         promise={"1h": 0.5, "30d": 2, "ever": 4},
     )
     (series,) = plan_publication(events)
-    found = errors(series.mechanism)
+    found = errors(blocks_of(series))
     assert found[12][-1] == pytest.approx(2.2, rel=0.1)
     assert found[288] == pytest.approx([1.2, 0.8], rel=0.1)
     assert found[8640] == pytest.approx([0.8], rel=0.1)

@@ -102,13 +102,14 @@ def test_the_plan_of_the_example() -> None:
 
 def test_figures_say_when_and_what_is_lost_by_then() -> None:
     plan = plan_of(RIDES)
-    found: Any = [(each.per, each.status, each.lag_seconds, each.loss) for each in plan.figures[:4]]
-    assert found == [
-        ("1h", "final", 0, pytest.approx(0.31184)),
-        ("1d", "provisional", 0, pytest.approx(2, abs=1e-3)),
-        ("1d", "final", 6 * 86_400 + 3600, pytest.approx(4, abs=1e-3)),
-        ("1mo", "final", 6 * 86_400 + 3600, pytest.approx(4, abs=1e-3)),
+    assert [(each.per, each.status, each.lag_seconds) for each in plan.figures[:4]] == [
+        ("1h", "final", 0),
+        ("1d", "provisional", 0),
+        ("1d", "final", 6 * 86_400 + 3600),
+        ("1mo", "final", 6 * 86_400 + 3600),
     ]
+    losses = [each.loss for each in plan.figures[:4]]
+    assert losses == pytest.approx([0.31184, 2, 4, 4], abs=1e-3)
     assert {(each.measure, each.part) for each in plan.figures} == {
         ("rides", "keys"),
         ("rides", "overall"),
@@ -201,8 +202,8 @@ def test_a_running_total_is_told_by_age() -> None:
     for written, most in plan.publication.promise.items():
         assert plan.loss(written) <= most
     mechanism = plan.series[0].mechanism
-    for age in (12, 8640, 1 << 59):
-        assert plan.series[0].millionths(age) >= 1_000_000 * mechanism.loss(age)
+    for ticks in (12, 8640, 1 << 59):
+        assert plan.series[0].millionths(ticks) >= 1_000_000 * mechanism.loss(ticks)
     late = plan_of(text.replace("1h = 0.5", "1h = 0"))
     assert late.figures[0].lag_seconds == 65 * 60 and late.loss("1h") == 0
 

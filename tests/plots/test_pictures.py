@@ -22,6 +22,7 @@ from fadecount.plots import (
     draw_curves,
     draw_panels,
     draw_plan,
+    draw_publication,
     draw_releases,
     new_figure,
     save_figure,
@@ -211,3 +212,34 @@ def test_a_plan_is_drawn_as_it_is(option: int, unit: fc.Unit, tmp_path: Path) ->
         before = ages <= age
         assert losses[before].max() <= most
     save_figure(figure, tmp_path / "plan.svg")
+
+
+def test_a_publication_shows_each_figure_its_stages_and_the_promise() -> None:
+    rides = fc.Publication(
+        name="rides",
+        zone="UTC",
+        start="2026-03-01",
+        unit=fc.Unit(of="person", per="1d"),
+        promise={"7d": 2, "ever": 4},
+        delta=1e-9,
+        measures=(
+            fc.Measure(name="rides", per=("1h", "1d"), key=("s",), keys=("n",), overall=True),
+            fc.Measure(name="pages", count="persons", key=("page",), discover=True),
+        ),
+    )
+    plan = rides.plan()
+    figure = draw_publication(plan)
+    upper, lower = figure.axes
+    assert [each.get_text() for each in lower.get_yticklabels()] == [
+        "rides: hour",
+        "rides: day",
+        "rides, overall: hour",
+        "rides, overall: day",
+        "pages: hidden keys",
+    ]
+    notes = [each.get_text() for each in lower.texts]
+    assert notes[:2] == [f"± {each.half_width}" for each in plan.figures[:2]]
+    assert notes[-1] == f"from {plan.hidden[-1].persons_95} persons"
+    ages, losses = (np.asarray(each, dtype=np.float64) for each in upper.get_lines()[0].get_data())
+    assert [*zip(ages * 3600, losses, strict=True)][1:-1] == plan.losses
+    assert losses[-1] == plan.loss("ever")

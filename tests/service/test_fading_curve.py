@@ -75,7 +75,7 @@ def test_no_times_of_visits_lose_more_than_stated(mechanism: fc.mechanisms.Mecha
                 times.append(float(moment))
         steps = [int(each // tick) + 1 for each in times]
         last = int(now // tick)
-        for ahead in (0, 1, 7):  # releases ahead of the clock hold the present tick too
+        for ahead in (0, 1, 7):  # figures ahead of the clock hold the present tick too
             stream = StreamLoss(mechanism=mechanism)
             fading = FadingCurve(stream=stream, tick_seconds=tick, ahead=ahead)
             shown = fading.person(visits, every, during)

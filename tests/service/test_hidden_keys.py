@@ -76,7 +76,7 @@ def test_too_many_keys_stop_their_stream_only(
     harness: Harness, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(inputs, "JOIN_ENTRIES", 4)
-    monkeypatch.setattr(embargo, "MOST_KEYS", 2)
+    monkeypatch.setattr(embargo, "MOST_HIDDEN_KEYS", 2)
     with harness.client() as client:
         client.create("pages", tick="1h", mechanism=DAYS, unit=UNIT, discovery=DISCOVERY)
         answers = [send(harness, f"/{each}", f"person {each}")[0] for each in range(20)]

@@ -152,7 +152,7 @@ def test_a_stream_that_cannot_go_on_does_not_stop_the_others(
     clock.moment += 60
     leader.close_due(clock.moment)
     assert released(leader) == [0, 4]
-    assert (leader.states(), leader.trouble) == ({"running": 1, "refused": 2}, None)
+    assert (leader.states(), leader.not_ready_reason) == ({"running": 1, "refused": 2}, None)
     assert "stream short cannot go on (HorizonError)" in caplog.text
     assert (
         "stream copied cannot go on (stream 'copied' is at step 1, but was published" in caplog.text
@@ -225,12 +225,12 @@ def test_a_scrub_that_is_owed_is_done_by_the_upkeep(
     assert found() == [[20, 20]] * 3
     clock.moment += 3600
     while leader.close_due(clock.moment):
-        leader.tidy()
-    while leader.tidy():
+        leader.maintain()
+    while leader.maintain():
         pass
     assert [20, 20] in found(), "one was closed within the minute"
     now[0] += 60
-    leader.tidy()
+    leader.maintain()
     assert found() == [[0, 0]] * 3
     leader.close()
 

@@ -110,7 +110,7 @@ def test_what_cannot_be_recorded_waits(
     path.rmdir()
     harness.close_tick()
     wait_for(lambda: harness.stream("doors").status.shown_from > shown)
-    assert json.loads(path.read_text().splitlines()[-1])["act"] == "releases removed"
+    assert json.loads(path.read_text().splitlines()[-1])["act"] == "figures removed"
 
 
 def test_a_full_disk_is_named(harness: Harness, caplog: pytest.LogCaptureFixture) -> None:

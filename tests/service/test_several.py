@@ -101,13 +101,13 @@ def test_a_stream_that_another_process_leads_at_once_is_created_all_the_same(
     """The other process looks for streams just between the creation and the lead."""
     store = open_store()
     leaders = [Leader(each, StillClock()) for each in (store, open_store())]
-    open_stream = store.open
+    open_stream = store._open
 
-    def open_late(name: str) -> Stream:
+    def open_late(name: str, uid: str) -> Stream:
         leaders[1].take_over()
-        return open_stream(name)
+        return open_stream(name, uid)
 
-    monkeypatch.setattr(store, "open", open_late)
+    monkeypatch.setattr(store, "_open", open_late)
     assert leaders[0].create(described("doors"), ["a"])
     assert not leaders[0].create(described("doors"), ["a"])
     assert leaders[0].accept({"doors": [(SentEvents({Event("a"): 1}), None)]}, START) == {

@@ -149,12 +149,12 @@ def test_a_token_is_refused_from_the_second_on_at_which_it_expires(tmp_path: Pat
 def test_a_copy_is_used_for_a_limited_time(monkeypatch: pytest.MonkeyPatch) -> None:
     copy, now = Access(public=False), [1000.0]
     monkeypatch.setattr("fadecount.service.tokens.time.monotonic", lambda: now[0])
-    assert copy.trouble()
+    assert copy.not_ready_reason()
     copy.replace([])
     now[0] += LONGEST_AGE - 0.1
-    assert copy.trouble() is None
+    assert copy.not_ready_reason() is None
     now[0] += 0.1
-    assert copy.trouble()
+    assert copy.not_ready_reason()
 
 
 @pytest.mark.parametrize(

@@ -21,7 +21,7 @@ class Groups:
     """A leader that takes everything, and notes how many keys each batch of a group had."""
 
     next_due = None
-    trouble = None
+    not_ready_reason = None
 
     def __init__(self) -> None:
         self.keys: list[list[int]] = []
@@ -39,7 +39,7 @@ class Groups:
     def is_catching_up(self, *_: object) -> bool:
         return False
 
-    def tidy(self) -> bool:
+    def maintain(self) -> bool:
         self.untidy = max(0, self.untidy - 1)
         return self.untidy > 0
 
@@ -147,7 +147,7 @@ def test_an_error_that_is_no_store_error_ends_the_service_with_a_sign(
             await writer.call(lose)
         await asyncio.wait_for(told.wait(), 10)
         writer.stop()
-        assert writer.trouble() is not None
+        assert writer.not_ready_reason() is not None
         return writer.failed
 
     assert asyncio.run(run())

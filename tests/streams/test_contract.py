@@ -145,7 +145,7 @@ def test_keys_declared_later_have_the_law_of_the_others(
 def test_a_gap_is_filled_with_empty_ticks_and_a_wider_one_is_refused(
     backend: Backend, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("fadecount.streams.stream.LARGEST_GAP", 1000)
+    monkeypatch.setattr("fadecount.streams.stream.MOST_TICKS", 1000)
     with backend.open(noise=NamedNoise()) as store:
         stream = create(store)
         row = np.array([[1, 0]], dtype=np.int64)

@@ -22,7 +22,7 @@ from fadecount.streams import (
     fence_from,
 )
 from fadecount.streams.database import Checkpoints
-from fadecount.streams.fence import Mark, default_folder
+from fadecount.streams.fence import Mark, user_state_folder
 from fadecount.streams.postgres import PostgresDatabase
 from tests.streams.backends import Backend, totals_of
 
@@ -209,12 +209,12 @@ def test_the_fence_lies_outside_the_store(tmp_path: Path, monkeypatch: pytest.Mo
         with pytest.raises(ParameterError, match="outside the store's own folder"):
             SQLiteStore(tmp_path / "streams.db", fence=FileFence(folder))
     monkeypatch.setenv("XDG_STATE_HOME", str(tmp_path / "user"))
-    assert default_folder() == tmp_path / "user" / "fadecount"
+    assert user_state_folder() == tmp_path / "user" / "fadecount"
     with SQLiteStore(tmp_path / "state" / "streams.db") as store:
         store.create(describe(), start_tick=0)
     assert (tmp_path / "user" / "fadecount" / "fence.db").exists()
     monkeypatch.delenv("XDG_STATE_HOME")
-    assert default_folder() == Path.home() / ".local" / "state" / "fadecount"
+    assert user_state_folder() == Path.home() / ".local" / "state" / "fadecount"
 
 
 def test_a_fence_in_the_database_of_the_store_is_refused(postgres_url: str) -> None:

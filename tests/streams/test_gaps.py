@@ -25,7 +25,7 @@ def create(start_tick: int) -> tuple[Store, Stream]:
 def test_bad_arrays_and_gaps_are_refused_and_nothing_is_released(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    monkeypatch.setattr("fadecount.streams.stream.LARGEST_GAP", 100)
+    monkeypatch.setattr("fadecount.streams.stream.MOST_TICKS", 100)
     store, stream = create(5)
     with store:
         for rows in (np.full((1, 1), -1), np.ones((1, 2), dtype=np.int64), np.ones((1, 1))):

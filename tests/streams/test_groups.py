@@ -60,8 +60,8 @@ def random_mechanism(chance: random.Random) -> fc.Mechanism:
     )
     if kind == "designed":
         budgets = [
-            chance.choice([0.125, 0.5, 2.0, math.inf, chance.uniform(0.05, 2.0)])
-            for _ in range(chance.randint(1, 5))
+            chance.choice([0.125, 0.5, 2.0, chance.uniform(0.05, 2.0)])
+            for _ in range(MOST.bit_length())
         ]
         return AnyLevels(budgets=budgets, delay=delay)
     if kind == "gradual":

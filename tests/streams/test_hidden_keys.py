@@ -414,7 +414,7 @@ class TestTheOpenDay:
         self, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
     ) -> None:
         monkeypatch.setattr(inputs, "JOIN_ENTRIES", 1 << 30)
-        monkeypatch.setattr(embargo, "MOST_KEYS", 3)
+        monkeypatch.setattr(embargo, "MOST_HIDDEN_KEYS", 3)
         with SQLiteBackend(tmp_path).open() as store:
             stream = create(store)
             for person in range(4):
@@ -428,7 +428,7 @@ class TestTheOpenDay:
     ) -> None:
         """The request that brings one key too many is taken like any other; then none is."""
         monkeypatch.setattr(inputs, "JOIN_ENTRIES", 4)
-        monkeypatch.setattr(embargo, "MOST_KEYS", 3)
+        monkeypatch.setattr(embargo, "MOST_HIDDEN_KEYS", 3)
         with SQLiteBackend(tmp_path).open() as store:
             stream = create(store)
             with pytest.raises(FullError):

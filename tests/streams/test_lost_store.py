@@ -138,7 +138,7 @@ def test_a_fence_on_a_server_knows_the_place_too(postgres_url: str, tmp_path: Pa
 
 def test_a_server_is_known_by_its_address_and_by_itself(postgres_url: str, tmp_path: Path) -> None:
     with PostgresStore(postgres_url, fence=FileFence(tmp_path / "fence")) as store:
-        address, itself = sorted(store._database.places, key=lambda place: "/data" not in place)
+        address, itself = sorted(store._database.locations, key=lambda place: "/data" not in place)
     assert address.endswith(":5432/postgres schema public") and itself.endswith(
         "/postgres schema public"
     )
@@ -227,8 +227,8 @@ def test_of_two_stores_that_are_made_at_one_place_at_once_at_most_one_goes_on(
     its mark."""
 
     class Racing(FileFence):
-        def marks(self, store: str, places: frozenset[str], name: str | None = None) -> dict:  # type: ignore[type-arg]
-            found = super().marks(store, places, name)
+        def marks(self, store: str, locations: frozenset[str], name: str | None = None) -> dict:  # type: ignore[type-arg]
+            found = super().marks(store, locations, name)
             if not raced:
                 raced.append(None)
                 shutil.rmtree(tmp_path / "state")

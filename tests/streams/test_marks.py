@@ -65,10 +65,10 @@ def test_a_refused_mark_does_not_stop_the_others(fence: Fence) -> None:
 def test_a_mark_keeps_every_place_of_the_one_before(fence: Fence) -> None:
     for before, after, place in ((None, "a", "x"), ("a", "b", "y"), ("b", "c", "x")):
         fence.move(
-            uid(0), before, Mark(commit_id=after, steps=1, name="n", places=frozenset([place]))
+            uid(0), before, Mark(commit_id=after, steps=1, name="n", locations=frozenset([place]))
         )
     assert fence.read(uid(0)) == Mark(
-        commit_id="c", steps=1, name="n", places=frozenset(["x", "y"])
+        commit_id="c", steps=1, name="n", locations=frozenset(["x", "y"])
     )
     assert list(fence.marks("another", frozenset(["y", "z"]))) == [uid(0)]
     assert list(fence.marks("another", frozenset(["y"]), "n")) == [uid(0)]

@@ -59,7 +59,7 @@ def test_what_is_old_is_removed_and_losses_stay(backend: Backend) -> None:
         assert keep_up(store) == 0
         acts = [(entry.act, entry.details) for entry in entries_of(store._context.audit_log)]
         assert (Act.RETENTION_SET, {"seconds": 6000}) in acts
-        assert (Act.RELEASES_REMOVED, {"level": 0, "before": "1970-01-01T08:21:00Z"}) in acts
+        assert (Act.FIGURES_REMOVED, {"level": 0, "before": "1970-01-01T08:21:00Z"}) in acts
         stream.close_through(601)
         assert sorted(released(reader))[-1] == 601
         store.retain("doors", None)

@@ -134,7 +134,7 @@ def test_a_rotation_that_fails_keeps_no_lock(
             one.rotate(Seal(os.urandom(32)))
         two._database.unlock(two.open("doors").status.uid)
         two._database.unlock(in_use)
-        monkeypatch.setattr(one._context, "record", lambda *_, **__: 1 / 0)
+        monkeypatch.setattr(one._context.audit_log, "record", lambda *_, **__: 1 / 0)
         with pytest.raises(ZeroDivisionError):
             one.rotate(Seal(os.urandom(32)))
         for name in ("doors", "windows"):

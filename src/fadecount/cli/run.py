@@ -5,7 +5,7 @@ without --time, ticks are released as they pass by the clock; this needs a
 --state. Rows that cannot be read are left out one by one; if more than half of
 them cannot, nothing is released. --check only says what would happen.
 
-Without --state this is a one-off run: its releases are printed and nothing is
+Without --state this is a one-off run: its figures are printed and nothing is
 kept. With --state the stream is kept, and the next file continues it.
 
 examples:
@@ -75,13 +75,13 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     add_event_options(parser)
     add_mechanism_options(parser)
     add_store_options(parser, default="FADECOUNT_STATE, else none: a one-off run, nothing is kept")
-    group = parser.add_argument_group("releases")
+    group = parser.add_argument_group("figures")
     add_options(
         group,
         ("--name", "STREAM", "name of the stream (default: from the name of the file)", str),
         ("--output", "FILE", ".csv, .jsonl or .parquet (default: -, CSV on standard output)", "-"),
-        ("--force", None, "replace the file of releases that is there", bool),
-        ("--append", None, "write behind what the file of releases (.csv, .jsonl) holds", bool),
+        ("--force", None, "replace the file of figures that is there", bool),
+        ("--append", None, "write behind what the file of figures (.csv, .jsonl) holds", bool),
         ("--start", "TIME", start, str),
         ("--until", "TIME", until, str),
         ("--max-left-out", "PART", "refuse if more rows cannot be read (default: 50%%)", str),

@@ -41,7 +41,7 @@ if TYPE_CHECKING:
 MOST_PANELS = 24
 _CONFIRMED = {
     "catch-up": "the clock of this machine is right; released ticks cannot be taken back",
-    "delete": "the releases of the stream are removed, its name stays taken",
+    "delete": "the figures of the stream are removed, its name stays taken",
 }
 """What ``--yes`` says."""
 
@@ -81,7 +81,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         ("--output", "FILE", ".csv, .jsonl or .parquet (default: -)", "-"),
         ("--force", None, "replace the file that is there", bool),
     )
-    text = "how long releases are kept: 90d, 1y, ..., or ever"
+    text = "how long figures are kept: 90d, 1y, ..., or ever"
     made["retain"].add_argument("--for", dest="span", metavar="LENGTH", required=True, help=text)
     new = "the new key (default: no key, state is not sealed)"
     add_options(made["rotate"], ("--new-key-file", "FILE", new, str))
@@ -304,7 +304,7 @@ def _catch_up(arguments: argparse.Namespace, _reader: Reader) -> None:
 
 
 def _retain(arguments: argparse.Namespace, reader: Reader) -> None:
-    """Keep releases for a time and remove older ones; observers keep what they saw."""
+    """Keep figures for a time and remove older ones; observers keep what they saw."""
     seconds = None if arguments.span == "ever" else parse_duration(arguments.span, name="--for")
     with _writing(arguments) as store:
         store.retain(arguments.name, seconds)
@@ -327,8 +327,8 @@ def _delete(arguments: argparse.Namespace, _reader: Reader) -> None:
         store.delete(arguments.name)
     print(
         f"{arguments.name}: deleted. Observers keep what they have seen, so its name stays taken. A"
-        " stream of another name that counts the same events is a further release: the losses of"
-        " both add up."
+        " stream of another name that counts the same events is a further publication: the losses"
+        " of both add up."
     )
 
 

@@ -128,7 +128,7 @@ class FigureMaker:
         made: list[FigureBatch] = []
         if not len(counts):
             return made
-        after, sums = self.time + len(counts), running_sums(counts)
+        after, sums = self.time + len(counts), running_sums(counts) if len(counts) > 1 else counts
         nothing = np.zeros(self.width, dtype=np.int64)
 
         def counted(step: int) -> Rows:
@@ -188,7 +188,8 @@ class FigureMaker:
         made = []
         for stage, noise in enumerate(noises):
             values, lag = totals + noise, self.mechanism.levels[number].stages[stage].lag
-            values[0, : len(held)] += held
+            if before is not None:
+                values[0, : len(held)] += held
             batch = FigureBatch(number, stage, starts, ends, ends + lag if lag else ends, values)
             made += _split(batch, self.width if before is None else before.width, self.width)
         return made

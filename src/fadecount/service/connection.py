@@ -18,10 +18,10 @@ from urllib.parse import unquote
 import httptools
 
 from fadecount.service.http import (
-    Answer,
     Headers,
     Problem,
     Request,
+    Response,
     bad_request,
     not_found,
     too_large,
@@ -304,7 +304,7 @@ class Connection(asyncio.Protocol):
         return self._task is None
 
     def refuse_body(self) -> None:
-        """Answer before the body is complete: bodies take too much memory, all together."""
+        """Response before the body is complete: bodies take too much memory, all together."""
         self._send(unavailable("too many bodies are arriving; send it again"))
 
     def _send(self, problem: Problem | None) -> None:
@@ -343,7 +343,7 @@ class Connection(asyncio.Protocol):
             if not self._in_message:
                 self._arm(self._limits.idle_seconds)
 
-    async def _write(self, answer: Answer) -> None:
+    async def _write(self, answer: Response) -> None:
         """Send an answer, unless the client is gone. A client that does not read holds no more than
         a piece of a large body in the buffers of its connection."""
         if self.transport.is_closing():
@@ -366,7 +366,7 @@ class Connection(asyncio.Protocol):
                     self.transport.write(frame)
 
     def _refuse(self, problem: Problem) -> None:
-        """Answer, if no answer has begun, and close."""
+        """Response, if no answer has begun, and close."""
         if self._has_written:
             self.transport.abort()
             return
@@ -411,7 +411,7 @@ class Connection(asyncio.Protocol):
             self.transport.abort()
 
 
-def _head(answer: Answer, *, keep_alive: bool) -> bytes:
+def _head(answer: Response, *, keep_alive: bool) -> bytes:
     """The lines before the body, whose length they say if it has one."""
     endless = answer.frames is not None or answer.status in (204, 304)
     length = b"" if endless else b"content-length: %d\r\n" % len(answer.body)

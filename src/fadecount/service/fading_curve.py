@@ -29,7 +29,7 @@ _POINTS_PER_DECADE = 24
 class FadingCurve:
     """How a stream fades: the loss of its unit, and the length of its ticks.
 
-    Ages are counted by the clock. So where the releases are some ticks ``ahead`` of it (it was
+    Ages are counted by the clock. So where the figures are some ticks ``ahead`` of it (it was
     wrong for a time), a unit has lost as much as one that is so many ticks older.
     """
 

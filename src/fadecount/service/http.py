@@ -65,7 +65,7 @@ class Problem(FadecountError):  # noqa: N818 - the word that RFC 9457 has for it
         super().__init__(detail)
         self.status, self.code, self.detail, self.headers = status, code, detail, headers
 
-    def answer(self) -> Answer:
+    def answer(self) -> Response:
         """The refusal as it is sent."""
         body = msgspec.json.encode(Refusal(self.status, self.code, self.detail))
         kind = "application/problem+json"
@@ -124,7 +124,7 @@ class Request:
 
 
 @dataclass(frozen=True, slots=True)
-class Answer:
+class Response:
     """An answer, ready to be sent, to any number of readers. ``security`` are the headers that say
     where browsers may show it. With ``frames`` it goes on for as long as there are some."""
 
@@ -137,13 +137,13 @@ class Answer:
 
 def plain_answer(
     body: bytes, media_type: str, *, status: int = 200, headers: Headers = ()
-) -> Answer:
+) -> Response:
     """A body that nobody may keep."""
     about = ((b"cache-control", b"no-store"), (b"content-type", media_type.encode()))
-    return Answer(body, status, (*headers, *about))
+    return Response(body, status, (*headers, *about))
 
 
-def json_answer(value: object, *, status: int = 200) -> Answer:
+def json_answer(value: object, *, status: int = 200) -> Response:
     """A value as JSON that nobody may keep."""
     return plain_answer(msgspec.json.encode(value), JSON, status=status)
 
@@ -168,7 +168,7 @@ class Tagged:
         public: bool,
         seconds: int = 0,
         security: Headers = SECURITY_HEADERS,
-    ) -> Answer:
+    ) -> Response:
         """The body, or status 304 if the client has it. It may be kept for some ``seconds``, and
         after that for as long as its tag is confirmed."""
         fresh = b"max-age=%d" % seconds if seconds else b"no-cache"
@@ -177,9 +177,9 @@ class Tagged:
             kept += (ANY_ORIGIN,)
         known = request.headers.get("if-none-match", "")
         if self._tag in {each.strip().removeprefix("W/") for each in known.split(",")}:
-            return Answer(b"", 304, (*self._headers, *kept), security)
+            return Response(b"", 304, (*self._headers, *kept), security)
         kind = (b"content-type", self._kind)
-        return Answer(self.body, 200, (*self._headers, *kept, kind), security)
+        return Response(self.body, 200, (*self._headers, *kept, kind), security)
 
 
 def tagged_json(value: object) -> Tagged:

@@ -14,8 +14,8 @@ from importlib.resources import files
 
 from fadecount.service.http import (
     EMBEDDED_HEADERS,
-    Answer,
     Request,
+    Response,
     Tagged,
     not_found,
     plain_answer,
@@ -29,7 +29,7 @@ _METRICS = {
     "tick_lag_seconds": ("gauge", "how late the most overdue tick is"),
     "live_readers": ("gauge", "open live connections"),
     "ticker_failures_total": ("counter", "attempts to close a tick that failed"),
-    "ticks_closed_total": ("counter", "releases by this process; several at once count once"),
+    "ticks_closed_total": ("counter", "ticks closed by this process; several at once count once"),
     "streams": ("gauge", "streams that this process leads, or would lead if they were in order"),
 }
 SCRIPT_SECONDS = 86_400
@@ -58,37 +58,37 @@ def static_files() -> dict[str, Tagged]:
     }
 
 
-async def get_page(context: ReadContext, request: Request) -> Answer:
+async def get_page(context: ReadContext, request: Request) -> Response:
     """The page."""
     return context.files["index.html"].answer(request, public=True)
 
 
-async def get_file(context: ReadContext, request: Request) -> Answer:
+async def get_file(context: ReadContext, request: Request) -> Response:
     """A file of the page."""
     if request.name not in context.files:
         raise not_found()
     return context.files[request.name].answer(request, public=True)
 
 
-async def get_script(context: ReadContext, request: Request) -> Answer:
+async def get_script(context: ReadContext, request: Request) -> Response:
     """The script that a page loads to report its visits."""
     script, seconds = context.files["fadecount.js"], SCRIPT_SECONDS
     return script.answer(request, public=True, seconds=seconds, security=EMBEDDED_HEADERS)
 
 
-async def get_health(_context: ReadContext, _request: Request) -> Answer:
+async def get_health(_context: ReadContext, _request: Request) -> Response:
     """Alive."""
     return plain_answer(b"ok\n", _TYPES["txt"])
 
 
-async def get_readiness(context: ReadContext, _request: Request) -> Answer:
+async def get_readiness(context: ReadContext, _request: Request) -> Response:
     """Ready: streams can be read and written."""
-    if reason := context.trouble():
+    if reason := context.not_ready_reason():
         raise unavailable(reason)
     return plain_answer(b"ready\n", _TYPES["txt"])
 
 
-async def get_metrics(context: ReadContext, _request: Request) -> Answer:
+async def get_metrics(context: ReadContext, _request: Request) -> Response:
     """Figures for Prometheus."""
     values, lines = context.metrics(), []
     for name, (kind, about) in _METRICS.items():

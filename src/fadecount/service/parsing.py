@@ -27,13 +27,15 @@ MOST_COUNT = 1_000_000
 
 MOST_AMOUNT = 1 << 20
 MOST_EVENTS = 50_000
-MOST_KEYS = 100_000
+MOST_DECLARED_KEYS = 100_000
 LONGEST_ID = 200
 
 Body = TypeVar("Body", bound=Struct)
 Question = TypeVar("Question", bound="Query")
 Text = Annotated[str, Meta(min_length=1, max_length=LONGEST_KEY)]
-_KEYS = Meta(min_length=1, max_length=MOST_KEYS, description="all different; keys are public")
+_KEYS = Meta(
+    min_length=1, max_length=MOST_DECLARED_KEYS, description="all different; keys are public"
+)
 Keys = Annotated[list[Text], _KEYS]
 Count = Annotated[int, Meta(ge=0, le=MOST_COUNT)]
 JsonObject = dict[str, Any]
@@ -84,7 +86,7 @@ class NewUnit(Struct, forbid_unknown_fields=True, frozen=True):
     of: Literal["event", "person"] = "event"
     amount: Annotated[int, Meta(ge=1, le=MOST_AMOUNT)] = 1
     events: Annotated[int, Meta(ge=1, le=MOST_COUNT)] = 1
-    keys: Annotated[int, Meta(ge=1, le=MOST_KEYS)] = 1
+    keys: Annotated[int, Meta(ge=1, le=MOST_DECLARED_KEYS)] = 1
     per: Annotated[str, Meta(pattern="^(tick|[1-9][0-9]{0,4}(mo|[smhdy]))$")] = "tick"
 
 

@@ -29,9 +29,9 @@ from fadecount.service.fading_curve import FadingCurve
 from fadecount.service.http import (
     EMBEDDED_HEADERS,
     SECURITY_HEADERS,
-    Answer,
     Problem,
     Request,
+    Response,
     Tagged,
     bad_request,
     not_found,
@@ -81,7 +81,7 @@ class ReadContext:
     metrics: Callable[[], Mapping[str, float]]
     state_of: Callable[[str], str]
     """What the process that writes says of a stream."""
-    trouble: Callable[[], str | None]
+    not_ready_reason: Callable[[], str | None]
     """Why the service is not ready; None if it is."""
     client_of: Callable[[Request], str]
     """Who sent a request, behind proxies too."""
@@ -97,7 +97,7 @@ class ReadContext:
         """What is public about a stream now; without keys as in a list."""
         return stream_info(status, self.state_of(status.description.name), self.clock.now(), keys)
 
-    def answer(self, request: Request, tagged: Tagged) -> Answer:
+    def answer(self, request: Request, tagged: Tagged) -> Response:
         """The answer to a request, or status 304."""
         return tagged.answer(request, public=self.public)
 
@@ -132,13 +132,13 @@ class ReadRequest:
 
 def from_published(
     make: Callable[[ReadRequest], Tagged], *, embedded: bool = False
-) -> Callable[[ReadContext, Request], Awaitable[Answer]]:
+) -> Callable[[ReadContext, Request], Awaitable[Response]]:
     """A handler of questions about published figures: the answer may be kept until the next
     publication. What is ``embedded`` may be shown by other websites. Slots that the stream cannot
     have are refused."""
 
     @wraps(make)
-    async def handler(context: ReadContext, request: Request) -> Answer:
+    async def handler(context: ReadContext, request: Request) -> Response:
         stream = await context.pool.stream(request.name)
         query = request.query
 
@@ -161,7 +161,7 @@ def from_published(
     return handler
 
 
-async def list_streams(context: ReadContext, request: Request) -> Answer:
+async def list_streams(context: ReadContext, request: Request) -> Response:
     """The streams that the token may see, in pages."""
     query: StreamsQuery = request.query
     only = request.grant.stream if request.grant else None
@@ -177,13 +177,13 @@ async def list_streams(context: ReadContext, request: Request) -> Answer:
     return context.answer(request, tagged_json(StreamPage(streams, next=following)))
 
 
-async def get_stream(context: ReadContext, request: Request) -> Answer:
+async def get_stream(context: ReadContext, request: Request) -> Response:
     """What is public about a stream."""
     stream = await context.pool.stream(request.name)
     return context.answer(request, tagged_json(context.info(stream.status, stream.keys)))
 
 
-async def get_privacy(context: ReadContext, request: Request) -> Answer:
+async def get_privacy(context: ReadContext, request: Request) -> Response:
     """The fading curve. Or single losses: with `age`, at an age; with `visits`, `every` and
     `during`, of someone who came again and again."""
     stream = await context.pool.stream(request.name)
@@ -378,14 +378,14 @@ LIVE_SHARE = 4
 """A client may have a quarter as many live readers as there is room for more: 103 at most."""
 
 
-async def follow_live(context: ReadContext, request: Request) -> Answer:
+async def follow_live(context: ReadContext, request: Request) -> Response:
     """Server-sent events: one at once if something is published, then one for each publication."""
     stream, client = await context.pool.stream(request.name), context.client_of(request)
     room = MOST_LIVE_READERS - context.live_readers
     if context.pool.is_ending or LIVE_SHARE * context.live[client] >= room:
         raise unavailable("too many live readers; try again later")
     frames = _frames(context, request.grant, stream, client)
-    return Answer(b"", headers=LIVE_HEADERS, frames=frames)
+    return Response(b"", headers=LIVE_HEADERS, frames=frames)
 
 
 async def _frames(

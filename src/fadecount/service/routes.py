@@ -24,10 +24,10 @@ from fadecount.service import read_routes as read
 from fadecount.service import write_routes as write
 from fadecount.service.http import (
     JSON,
-    Answer,
     Problem,
     Refusal,
     Request,
+    Response,
     Tagged,
     not_found,
     unavailable,
@@ -37,7 +37,7 @@ from fadecount.service.tokens import Access, Role
 from fadecount.streams.info import StreamInfo
 
 log = logging.getLogger("fadecount.service")
-Handler = Callable[[Request], Awaitable[Answer]]
+Handler = Callable[[Request], Awaitable[Response]]
 
 
 @dataclass(frozen=True, slots=True)
@@ -52,7 +52,7 @@ class Route:
 
     method: str
     path: str
-    handler: Callable[[Any, Request], Awaitable[Answer]]
+    handler: Callable[[Any, Request], Awaitable[Response]]
     answer: type[Any] | str | None
     role: Role | None = Role.READER
     _: KW_ONLY
@@ -68,7 +68,7 @@ class Route:
         return str(getattr(self.handler, "__name__", ""))
 
 
-async def get_openapi(_context: read.ReadContext, request: Request) -> Answer:
+async def get_openapi(_context: read.ReadContext, request: Request) -> Response:
     """This document."""
     return openapi_document().answer(request, public=True)
 
@@ -194,7 +194,7 @@ class Application:
             raise Problem(415, "unsupported_encoding", "Content-Encoding must be absent")
         return handler, self._body_bytes
 
-    async def answer(self, handler: Handler, request: Request) -> Answer:
+    async def answer(self, handler: Handler, request: Request) -> Response:
         """The answer to a whole request, whatever happens. An unexpected error becomes a status 500
         and a line in the log, both without values."""
         try:

@@ -75,7 +75,7 @@ class Service:
             files=static_files(),
             metrics=self._metrics,
             state_of=self.writer.stream_state,
-            trouble=self.trouble,
+            not_ready_reason=self.not_ready_reason,
             client_of=lambda request: customer_of(self._websites.address(request)),
         )
         visiting = VisitContext(websites=self._websites, writer=self.writer)
@@ -93,9 +93,9 @@ class Service:
         self.connections = Connections(application, settings.limits)
         self._looking: asyncio.Task[None] | None = None
 
-    def trouble(self) -> str | None:
+    def not_ready_reason(self) -> str | None:
         """Why the service is not ready; None if it is."""
-        return self.writer.trouble() or self.access.trouble()
+        return self.writer.not_ready_reason() or self.access.not_ready_reason()
 
     async def start(self, listening: socket.socket) -> None:
         """Open the store, or raise the error that prevents it; then listen."""
@@ -114,7 +114,7 @@ class Service:
         )
 
     async def stop(self) -> bool:
-        """Answer the requests that have begun, acknowledge accepted events, end live connections,
+        """Response the requests that have begun, acknowledge accepted events, end live connections,
         close the store; False if the store did not answer in time."""
         end = self._loop.time() + END_SECONDS
         self._server.close()
@@ -159,7 +159,7 @@ class Service:
         writer, leader = self.writer, self.writer.leader
         states: Mapping[str, int] = leader.states() if leader else {}
         return {
-            "ready": int(self.trouble() is None),
+            "ready": int(self.not_ready_reason() is None),
             "tick_lag_seconds": int(leader.lag_seconds()) if leader else 0,
             "live_readers": self.reading.live_readers,
             "ticker_failures_total": writer.failures,

@@ -164,7 +164,7 @@ class Access:
         nothing does. None where no token is needed."""
         if self._public and role is Role.READER and authorization is None:
             return None
-        if reason := self.trouble():
+        if reason := self.not_ready_reason():
             raise unavailable(reason)
         scheme, _, token = (authorization or "").partition(" ")
         grant = self.grant_of(token.strip()) if scheme.lower() == "bearer" else None
@@ -180,10 +180,10 @@ class Access:
         """Whether a grant given earlier is still valid: neither revoked nor expired."""
         if grant is None:
             return True
-        is_kept = grant.id in self._grants and self.trouble() is None
+        is_kept = grant.id in self._grants and self.not_ready_reason() is None
         return is_kept and not grant.has_expired(self._now())
 
-    def trouble(self) -> str | None:
+    def not_ready_reason(self) -> str | None:
         """Why every token is refused; None if the tokens are known."""
         is_current = time.monotonic() - self._replaced < LONGEST_AGE
         return None if is_current else "the tokens cannot be read from the store"

@@ -22,9 +22,9 @@ from fadecount.mechanisms import Blocks, Discovery, Level, Unit
 from fadecount.service.http import (
     ANY_ORIGIN,
     EMBEDDED_HEADERS,
-    Answer,
     Problem,
     Request,
+    Response,
 )
 from fadecount.service.parsing import Event, SentEvents, Visit
 from fadecount.service.writer import Leader, Writer
@@ -46,8 +46,8 @@ DELTA = 1e-6
 _VISIT = msgspec.json.Decoder(Visit)
 _DOMAIN = re.compile(r"(?=.{1,80}$)[a-z0-9]([a-z0-9-]*[a-z0-9])?(\.[a-z0-9]([a-z0-9-]*[a-z0-9])?)*")
 _TEXT: Any = ((b"content-type", b"text/plain"), (b"cache-control", b"no-store"))
-ACCEPTED = Answer(b"ok", 202, (*_TEXT, ANY_ORIGIN), EMBEDDED_HEADERS)
-PREFLIGHT = Answer(
+ACCEPTED = Response(b"ok", 202, (*_TEXT, ANY_ORIGIN), EMBEDDED_HEADERS)
+PREFLIGHT = Response(
     b"",
     204,
     (
@@ -245,7 +245,7 @@ class VisitContext:
                     future.add_done_callback(lambda done: done.cancelled() or done.exception())
 
 
-async def post_visit(context: VisitContext, request: Request) -> Answer:
+async def post_visit(context: VisitContext, request: Request) -> Response:
     """Count a visit to a page of a website that is served here (`pageview` in the form of
     Plausible's events). The answer never says what was counted."""
     if (sent := _sent(request.body)) is not None:
@@ -274,7 +274,7 @@ def _sent(body: bytes) -> Visit | None:
         return None
 
 
-async def allow_visit(_context: VisitContext, _request: Request) -> Answer:
+async def allow_visit(_context: VisitContext, _request: Request) -> Response:
     """Browsers ask whether a page may report visits."""
     return PREFLIGHT
 

@@ -25,8 +25,8 @@ from fadecount.mechanisms import (
 from fadecount.service.answers import Done
 from fadecount.service.http import (
     NOT_IN_ORDER,
-    Answer,
     Request,
+    Response,
     bad_request,
     json_answer,
     refusing,
@@ -72,7 +72,7 @@ Result = TypeVar("Result")
 log = logging.getLogger("fadecount.service")
 
 
-async def post_events(writer: Writer, request: Request) -> Answer:
+async def post_events(writer: Writer, request: Request) -> Response:
     """Count events; answered when they are durable."""
     batch_id = _batch_id(request)
     sent = await _parsed(request, parse_events)
@@ -81,21 +81,21 @@ async def post_events(writer: Writer, request: Request) -> Answer:
     return json_answer(Done(not counted), status=202)
 
 
-async def declare_keys(writer: Writer, request: Request) -> Answer:
+async def declare_keys(writer: Writer, request: Request) -> Response:
     """Declare more keys; known ones stay as they are."""
     new = await _parsed(request, lambda body: _keys(parse(body, NewKeys).keys))
     await _administer(writer, request, lambda leader: leader.declare(request.name, new))
     return json_answer(Done())
 
 
-async def delete_stream(writer: Writer, request: Request) -> Answer:
-    """Delete a stream with all its releases. What observers have seen, they keep, so its name stays
+async def delete_stream(writer: Writer, request: Request) -> Response:
+    """Delete a stream with all its figures. What observers have seen, they keep, so its name stays
     taken."""
     await _administer(writer, request, lambda leader: leader.delete(request.name))
     return json_answer(Done())
 
 
-async def create_stream(writer: Writer, request: Request) -> Answer:
+async def create_stream(writer: Writer, request: Request) -> Response:
     """Create a stream; it begins with the present tick. Repeating it changes nothing."""
 
     def parsed(body: bytes) -> tuple[Description, list[str]]:

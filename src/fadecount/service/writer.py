@@ -53,9 +53,9 @@ MOST_TOGETHER = 64
 """Streams whose ticks are closed in one transaction, or that are taken over in one turn."""
 
 UPKEEP_SECONDS = 60.0
-"""Seconds between two looks for old releases to remove or to join."""
+"""Seconds between two looks for old figures to remove or to join."""
 
-MOST_KEYS = 10_000
+KEYS_PER_TRANSACTION = 10_000
 """A group of batches that has so many keys takes no more: large ones would hold up all others."""
 
 STUCK_SECONDS = 5.0
@@ -121,13 +121,13 @@ class Leader:
     # What any thread may ask.
 
     @property
-    def trouble(self) -> str | None:
+    def not_ready_reason(self) -> str | None:
         """Why this process cannot do its work for every stream; None if it can."""
         states = set(self._states.values())
         if "clock ahead" in states and not states & {"running"}:
             return "the clock is far ahead of the streams: nothing is released until it is right"
         if self._behind:
-            return "the clock is behind the last releases: nothing is released until it is right"
+            return "the clock is behind the last figures: nothing is released until it is right"
         if "refused" in states and not states & {"running"}:
             return "no stream can be written; the operator's log says why"
         return None
@@ -271,7 +271,7 @@ class Leader:
         self.changed.add(name)
 
     def delete(self, name: str) -> None:
-        """Remove a stream with all its releases. If it had any, its name stays taken."""
+        """Remove a stream with all its figures. If it had any, its name stays taken."""
         self._require_led(name)
         try:
             self._store.delete(name)
@@ -427,7 +427,7 @@ class Leader:
             log.info("stream %s has ended: its mechanism was made for as many ticks", name)
         return due
 
-    def tidy(self) -> bool:
+    def maintain(self) -> bool:
         """Look for streams without a leader, remove some old rows of a stream, in a short
         transaction, and scrub the store; whether there may be more to do."""
         now = time.monotonic()
@@ -589,7 +589,7 @@ class Writer:
 
     # What the event loop asks.
 
-    def trouble(self) -> str | None:
+    def not_ready_reason(self) -> str | None:
         """Why the service is not ready; None if it is. Never waits for the database."""
         leader, since = self.leader, self._busy_since
         if self._stopping:
@@ -597,7 +597,7 @@ class Writer:
         stuck = since is not None and time.monotonic() - since > STUCK_SECONDS
         if leader is None or self.failed or stuck:
             return "the store does not answer; the operator's log says why"
-        return leader.trouble
+        return leader.not_ready_reason
 
     def stream_state(self, name: str) -> str:
         """What this process does with a stream, in one or two words."""
@@ -675,7 +675,7 @@ class Writer:
             seconds = LONGEST_WAIT if due is None else self._clock.until(due)
         keys = sum(job.keys for job in group)
         with contextlib.suppress(Empty):
-            while keys < MOST_KEYS:
+            while keys < KEYS_PER_TRANSACTION:
                 job = self._jobs.get(seconds > 0, min(LONGEST_WAIT, seconds))
                 seconds = 0.0
                 if job is not None:
@@ -684,8 +684,8 @@ class Writer:
         return group
 
     def _work(self, jobs: list[Job]) -> None:
-        """One turn: close what is due, do what was asked for, accept events, answer, tidy up. The
-        jobs that have an answer, or wait for the next turn, are taken from the list."""
+        """One turn: close what is due, do what was asked for, accept events, answer, maintain the
+        store. The jobs that have an answer, or wait for the next turn, are taken from the list."""
         leader = self.leader = self.leader or self._open_leader()
         # One time for all: ticks that are over by then are closed before events are counted.
         now = self._clock.now()
@@ -707,7 +707,7 @@ class Writer:
         self._late = late
         jobs.clear()
         self._answer(leader, done)
-        self._more = leader.tidy()
+        self._more = leader.maintain()
         self._answer(leader)
 
     def _answer(self, leader: Leader, done: Sequence[tuple[Job, Any]] = ()) -> None:

@@ -1,4 +1,4 @@
-"""Durable streams: ticks in, committed releases out, in a store that survives crashes."""
+"""Durable streams: ticks in, published figures out, in a store that survives crashes."""
 
 from __future__ import annotations
 

@@ -43,7 +43,7 @@ class Act(StrEnum):
     BACKUP_MADE = "backup made"
     BACKUP_RESTORED = "backup restored"
     RETENTION_SET = "retention set"
-    RELEASES_REMOVED = "releases removed"
+    FIGURES_REMOVED = "figures removed"
 
 
 class AuditLogError(FadecountError):

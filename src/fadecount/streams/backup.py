@@ -108,7 +108,7 @@ def protection_of(database: Database, fence: Fence) -> list[str]:
     known = {
         uid for (uid,) in database.query("SELECT uid FROM streams UNION SELECT uid FROM deleted")
     }
-    marks = fence.marks(str(store), database.places).items()
+    marks = fence.marks(str(store), database.locations).items()
     lost = sorted(mark.name for uid, mark in marks if uid not in known and mark.steps)
     return lines + [
         f"stream {name!r} was published here, and is not in the backup; its name cannot be used"

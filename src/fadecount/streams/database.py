@@ -165,7 +165,7 @@ class Database(ABC):
 
     @property
     @abstractmethod
-    def places(self) -> frozenset[str]:
+    def locations(self) -> frozenset[str]:
         """Where the store is: as its operator names it, and as it really is. A store made there
         later is at the same place. Without passwords."""
 

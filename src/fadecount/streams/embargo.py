@@ -39,7 +39,7 @@ if TYPE_CHECKING:
 Machine = Counter | FigureMaker
 """What a stream counts with."""
 Numbers = NDArray[np.int64]
-MOST_KEYS = 1 << 24
+MOST_HIDDEN_KEYS = 1 << 24
 """More hidden keys in one day stop the stream."""
 Dated = tuple[int, FigureRows]
 """Figures, and the end of the tick with which they become public."""
@@ -168,14 +168,14 @@ def draw_stages(
 
 def is_full(keys: Sized) -> bool:
     """Whether a day has more hidden keys than a stream takes."""
-    return len(keys) > MOST_KEYS
+    return len(keys) > MOST_HIDDEN_KEYS
 
 
 def full() -> FullError:
     """The incident that stops a stream."""
     return FullError(
-        f"hidden keys of one day must be at most {MOST_KEYS:,}; the stream stops: find out who"
-        " sends ever new keys, then go on with a new stream and a smaller sample"
+        f"hidden keys of one day must be at most {MOST_HIDDEN_KEYS:,}; the stream stops: find out"
+        " who sends ever new keys, then go on with a new stream and a smaller sample"
     )
 
 

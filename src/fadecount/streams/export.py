@@ -45,7 +45,7 @@ def check_output(
     """The output format. Raises, before anything is released, if the output cannot be written or is
     the input.
 
-    An existing file is replaced only with ``force``: an overwritten release may have been the only
+    An existing file is replaced only with ``force``: overwritten figures may have been the only
     copy. With ``append`` it must have the same ``columns`` (by default: those of any stream).
     """
     if output in (None, "-"):

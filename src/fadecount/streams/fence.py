@@ -15,8 +15,8 @@ opened, the fence holds one of these:
 A copy that runs beside the original is stopped the same way: both know the fence's id, but only one
 of them can move it.
 
-A store that is lost leaves its marks. They say where it was: a new store at one of these places may
-not publish under the names that the lost one has used (:func:`claim`).
+A store that is lost leaves its marks. They say where it was: a new store at one of these
+locations may not publish under the names that the lost one has used (:func:`claim`).
 """
 
 from __future__ import annotations
@@ -63,12 +63,12 @@ class Mark:
     commit_id: str
     steps: int
     name: str
-    places: frozenset[str] = frozenset()
+    locations: frozenset[str] = frozenset()
 
     def to_json(self) -> str:
         """The mark as it is stored."""
         fields = {"commit_id": self.commit_id, "steps": self.steps, "name": self.name}
-        return json.dumps({"version": _VERSION, **fields, "places": sorted(self.places)})
+        return json.dumps({"version": _VERSION, **fields, "locations": sorted(self.locations)})
 
     @classmethod
     def from_row(cls, uid: str, text: str, digest: bytes) -> Mark:
@@ -78,7 +78,7 @@ class Mark:
         fields: dict[str, Any] = json.loads(text)
         if fields.pop("version") != _VERSION:
             raise FenceError("fence was made by another version of fadecount; use that version")
-        return cls(**fields | {"places": frozenset(fields["places"])})
+        return cls(**fields | {"locations": frozenset(fields["locations"])})
 
 
 def _digest(uid: str, text: str) -> bytes:
@@ -140,14 +140,16 @@ class Fence(ABC):
         """Return the mark of a stream, or None."""
         return self._select("uid = ?", [uid]).get(uid)
 
-    def marks(self, store: str, places: frozenset[str], name: str | None = None) -> dict[str, Mark]:
+    def marks(
+        self, store: str, locations: frozenset[str], name: str | None = None
+    ) -> dict[str, Mark]:
         """Return the marks of all streams (or those of a name) of the store with that uid, or of
-        any store that has been at one of these places, by their own uids."""
+        any store that has been at one of these locations, by their own uids."""
         marks = self._select("1 = 1", []) if name is None else self._select("name = ?", [name])
         return {
             uid: mark
             for uid, mark in marks.items()
-            if uid.startswith(f"{store}-") or mark.places & places
+            if uid.startswith(f"{store}-") or mark.locations & locations
         }
 
     def _select(self, condition: str, values: Sequence[str]) -> dict[str, Mark]:
@@ -179,8 +181,8 @@ class Fence(ABC):
                     if (before.commit_id if before else None) != each.expected:
                         refused[each.uid] = _moved_elsewhere()
                         continue
-                    places = each.mark.places | (before.places if before else frozenset())
-                    text = replace(each.mark, places=places).to_json()
+                    locations = each.mark.locations | (before.locations if before else frozenset())
+                    text = replace(each.mark, locations=locations).to_json()
                     row = (text, _digest(each.uid, text), each.uid)
                     if before is not None:
                         rows.append(row)
@@ -226,7 +228,7 @@ def _selected(database: Database, condition: str, values: Sequence[str]) -> dict
 
 def _moved_elsewhere() -> FenceError:
     return FenceError(
-        "another copy of this store has published releases; only the one that did may go on"
+        "another copy of this store has published figures; only the one that did may go on"
     )
 
 
@@ -234,7 +236,7 @@ class FileFence(Fence):
     """A fence in the SQLite file ``fence.db`` of a folder, by default the user's state folder."""
 
     def __init__(self, folder: str | Path | None = None) -> None:
-        self.folder = Path(folder) if folder is not None else default_folder()
+        self.folder = Path(folder) if folder is not None else user_state_folder()
         """Where the marks are."""
         self._path = self.folder / FILE_NAME
         super().__init__(repr(str(self.folder)))
@@ -259,7 +261,7 @@ class FileFence(Fence):
         return status.st_dev, status.st_ino
 
     def _is_inside(self, store: Database) -> bool:
-        folders = [Path(place).parent for place in store.places]
+        folders = [Path(place).parent for place in store.locations]
         is_file = isinstance(store, SQLiteConnection)
         return is_file and any(map(self.folder.resolve().is_relative_to, folders))
 
@@ -315,7 +317,7 @@ class NullFence(Fence):
         return {}
 
 
-def default_folder() -> Path:
+def user_state_folder() -> Path:
     """``$XDG_STATE_HOME/fadecount``, by default ``~/.local/state/fadecount``."""
     return Path(os.environ.get("XDG_STATE_HOME") or Path.home() / ".local" / "state") / "fadecount"
 
@@ -338,7 +340,7 @@ def claim(context: Context, store: str, name: str) -> None:
     """
     database, fence = context.database, context.fence
     known = {uid for (uid,) in database.query("SELECT uid FROM streams WHERE name = ?", (name,))}
-    for uid, mark in fence.marks(store, database.places, name).items():
+    for uid, mark in fence.marks(store, database.locations, name).items():
         if uid not in known and mark.steps:
             raise _lost(name, mark, fence)
         if uid not in known:
@@ -362,9 +364,13 @@ def publish(
 
     A stream whose mark was refused stays as it is; the others are published.
     """
-    database, checkpoint, places = context.database, context.checkpoint, context.database.places
+    database, checkpoint, locations = (
+        context.database,
+        context.checkpoint,
+        context.database.locations,
+    )
     refused = context.fence.move_together(
-        [Move(status.uid, expected, mark_of(status, places)) for status, expected in committed]
+        [Move(status.uid, expected, mark_of(status, locations)) for status, expected in committed]
     )
     checkpoint("fenced")
     moved = [status.id for status, _ in committed if status.uid not in refused]
@@ -386,9 +392,9 @@ def recover(context: Context, name: str) -> Status:
     database, fence = context.database, context.fence
     status = read_status(database, name)
     mark = read_current(fence, status)
-    at_home = database.places <= mark.places
+    at_home = database.locations <= mark.locations
     if not at_home:  # the store has moved here: a lost one may have published under the name
-        for uid, other in fence.marks("", database.places, name).items():
+        for uid, other in fence.marks("", database.locations, name).items():
             if uid != status.uid and other.steps:
                 raise _lost(name, other, fence)
     is_published = status.published_tick == status.last_tick
@@ -425,11 +431,11 @@ def read_current(fence: Fence, status: Status) -> Mark:
     return mark
 
 
-def mark_of(status: Status, places: frozenset[str]) -> Mark:
-    """The mark of a stream whose store is at these places."""
+def mark_of(status: Status, locations: frozenset[str]) -> Mark:
+    """The mark of a stream whose store is at these locations."""
     return Mark(
         commit_id=status.commit_id,
         steps=status.steps,
         name=status.description.name,
-        places=places,
+        locations=locations,
     )

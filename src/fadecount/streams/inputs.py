@@ -696,10 +696,10 @@ def _parts(rows: Sequence[Any]) -> Iterator[Sequence[Any]]:
 
 def _count(value: int) -> int:
     try:
-        number = -1 if isinstance(value, bool | np.bool) else operator.index(value)
+        number = operator.index(value)
     except TypeError:
-        number = -1
-    if not 0 <= number <= LARGEST_COUNT:
+        raise _wrong_count() from None
+    if isinstance(value, bool | np.bool) or not 0 <= number <= LARGEST_COUNT:
         raise _wrong_count()
     return number
 

@@ -67,7 +67,7 @@ class UnitLoss(ABC):
         unit: Unit = ONE_EVENT,
     ) -> Loss:
         """The loss of someone who came up to ``visits`` times in any ``every`` seconds, during the
-        last ``during`` seconds, where releases are so many ticks ``ahead`` of the clock.
+        last ``during`` seconds, where figures are so many ticks ``ahead`` of the clock.
 
         An upper bound whenever the visits were. Losses never fall with the age, so they weigh most
         if each period has all of its visits at its beginning; the last period may be shorter, and
@@ -79,7 +79,7 @@ class UnitLoss(ABC):
         loss = self.total(ages + ahead, visits)
         if unit.of == "event" or unit.per != "tick":
             return loss
-        newest = -1 if ahead else 0  # releases ahead of the clock hold the present tick
+        newest = -1 if ahead else 0  # figures ahead of the clock hold the present tick
         each_tick = np.arange(newest, -(-during // tick_seconds) + 1, dtype=np.int64)
         return min(loss, self.total(each_tick + ahead), key=lambda one: one.epsilon)
 

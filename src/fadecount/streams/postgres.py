@@ -64,7 +64,7 @@ class PostgresDatabase(Database):
         self.query("SELECT pg_advisory_unlock(?)", (_CREATION_LOCK,))
 
     @cached_property
-    def places(self) -> frozenset[str]:
+    def locations(self) -> frozenset[str]:
         """The database as its address names it, and as its server does, with the schema: a server
         that was made anew has the same address, and a server has several addresses."""
         sql = "SELECT system_identifier::text, current_schema()::text FROM pg_control_system()"

@@ -128,7 +128,7 @@ class Reader:
         return [(name, int(steps), int(moment)) for name, steps, moment in self.database.query(sql)]
 
     def loss(self, name: str, tick: int) -> float:
-        """The privacy loss of a unit in a tick, given all releases published so far; an upper
+        """The privacy loss of a unit in a tick, given all figures published so far; an upper
         bound, rounded up. A unit that arrived late was counted in a later tick, and its loss is at
         most this.
         """

@@ -34,7 +34,7 @@ NEEDS_UPKEEP = (
     " ORDER BY name"
 )
 
-NEVER = -(1 << 62)
+NO_UPKEEP_YET = -(1 << 62)
 """The ``upkeep_tick`` of a stream that had no upkeep yet."""
 
 
@@ -52,7 +52,7 @@ def keep_up(context: Context, status: Status) -> bool:
             for level, cut in enumerate(cuts[number]):
                 if cut > before[number][level]:
                     shown, name = description.ticks.local(cut), part.description.label
-                    context.record(Act.RELEASES_REMOVED, name, level=level, before=shown)
+                    context.record(Act.FIGURES_REMOVED, name, level=level, before=shown)
                 for stored in _stored_with(part, level):
                     place = (status.id, number, *stored)
                     removed += database.change(_REMOVE, (*place, *place, cut, cut, ROWS_AT_ONCE))

@@ -52,7 +52,7 @@ class SQLiteConnection(Database):
     ) -> None:
         super().__init__(_FAILURES, failed)
         self._path, self._durable = str(path), True
-        self._places = frozenset({str(Path(path).absolute()), str(Path(path).resolve())})
+        self._locations = frozenset({str(Path(path).absolute()), str(Path(path).resolve())})
         self._connection: sqlite3.Connection = self._run(_connect, self._path)
         try:
             for pragma in _PRAGMAS if pragmas is None else pragmas:
@@ -75,8 +75,8 @@ class SQLiteConnection(Database):
                 time.sleep(0.01)
 
     @property
-    def places(self) -> frozenset[str]:
-        return self._places
+    def locations(self) -> frozenset[str]:
+        return self._locations
 
     def _execute_script(self, statements: Sequence[str]) -> None:
         self._connection.executescript(";".join(("BEGIN IMMEDIATE", *statements, "COMMIT")))

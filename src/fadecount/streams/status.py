@@ -96,7 +96,7 @@ class Status:
         return max(0, self.published_tick - self.first_tick + 1)
 
     def ahead(self, moment: float) -> int:
-        """How many ticks the releases are ahead of the clock at a moment (Unix seconds): so much
+        """How many ticks the figures are ahead of the clock at a moment (Unix seconds): so much
         older are the units that they hold."""
         return max(0, self.published_tick + 1 - self.description.ticks.at(moment))
 

@@ -31,13 +31,13 @@ from fadecount.streams.fence import (
     FileFence,
     NullFence,
     claim,
-    default_folder,
     mark_of,
+    user_state_folder,
 )
 from fadecount.streams.inputs import OF_THE_STREAM, Intake
 from fadecount.streams.loss import Group, Member
 from fadecount.streams.reader import Reader
-from fadecount.streams.retention import NEEDS_UPKEEP, NEVER, keep_up
+from fadecount.streams.retention import NEEDS_UPKEEP, NO_UPKEEP_YET, keep_up
 from fadecount.streams.seal import SECRET, Seal, SecretRows, insert_sealed
 from fadecount.streams.sqlite import MemoryDatabase, SQLiteDatabase
 from fadecount.streams.state import StoredState, write_state
@@ -55,7 +55,7 @@ _CREATION_SECONDS = 5.0
 
 
 class Store:
-    """Named streams, each with its state, its accepted inputs and its releases. One process writes
+    """Named streams, each with its state, its accepted inputs and its figures. One process writes
     to a stream."""
 
     def __init__(
@@ -193,7 +193,7 @@ class Store:
             "widths": json.dumps([*map(len, keys)]),
             "commit_id": unpredictable(16).hex(),
             "kept": "[]",
-            "upkeep_tick": NEVER,
+            "upkeep_tick": NO_UPKEEP_YET,
         }
         database.change(
             f"INSERT INTO streams ({', '.join(row)}) VALUES ({placeholders(list(row))})",  # noqa: S608
@@ -216,7 +216,7 @@ class Store:
         group = {} if description.group is None else {"group": description.group.name}
         context.record(Act.STREAM_CREATED, name, keys=sum(map(len, keys)), **group)
         # before the commit: a stream without a mark has lost it
-        context.fence.move(uid, None, mark_of(status, database.places))
+        context.fence.move(uid, None, mark_of(status, database.locations))
         # again: of two new stores at one place, one sees the other's mark
         claim(context, self._uid, name)
         return uid
@@ -287,11 +287,11 @@ class Store:
         return Intake(self._context, read_status(self._database, name))
 
     def reader(self) -> Reader:
-        """The published releases, over the store's own connection."""
+        """The published figures, over the store's own connection."""
         return Reader(self._database)
 
     def delete(self, name: str) -> None:
-        """Remove a stream with all its releases, in one transaction. If it had any, its name stays
+        """Remove a stream with all its figures, in one transaction. If it had any, its name stays
         reserved: observers keep what they have seen."""
         database, before = self._database, read_status(self._database, name)
         with database.locked([before.uid], self._wait), database.transaction():
@@ -315,7 +315,7 @@ class Store:
             self._context.record(Act.STREAM_DELETED, name)
 
     def retain(self, name: str, seconds: int | None) -> None:
-        """Keep releases for so long after they were published (None: for ever); :meth:`upkeep`
+        """Keep figures for so long after they were published (None: for ever); :meth:`upkeep`
         removes older ones.
 
         What was removed cannot be brought back, also not by a longer retention. Losses do not
@@ -326,12 +326,12 @@ class Store:
         with self._database.transaction():
             self._database.change(
                 "UPDATE streams SET retain_seconds = ?, upkeep_tick = ? WHERE id = ?",
-                (seconds, NEVER, status.id),
+                (seconds, NO_UPKEEP_YET, status.id),
             )
             self._context.record(Act.RETENTION_SET, name, seconds=seconds or "for ever")
 
     def upkeep(self, name: str) -> bool:
-        """Remove some old releases of a stream, in one short transaction; whether there may
+        """Remove some old figures of a stream, in one short transaction; whether there may
         be more to do."""
         return keep_up(self._context, read_status(self._database, name))
 
@@ -380,9 +380,9 @@ class Store:
 
 
 def check_retention(description: Description, seconds: int | None) -> None:
-    """Refuse to keep releases for less than a tick, or for tens of thousands of years."""
+    """Refuse to keep figures for less than a tick, or for tens of thousands of years."""
     if seconds is not None:
-        remedy = "it is for how long releases are kept, in seconds, and at least a tick"
+        remedy = "it is for how long figures are kept, in seconds, and at least a tick"
         require_integer(
             "retention",
             seconds,
@@ -438,7 +438,7 @@ class PostgresStore(Store):
 
         super().__init__(
             PostgresDatabase(url, writes=True),
-            audit_log=audit_log or AuditLog(default_folder()),
+            audit_log=audit_log or AuditLog(user_state_folder()),
             fence=fence,
             seal=seal,
             lock_wait_seconds=lock_wait_seconds,

@@ -1,4 +1,4 @@
-"""A stream open for writing: it takes events, closes ticks, commits releases and only then
+"""A stream open for writing: it takes events, closes ticks, commits figures and only then
 publishes them."""
 
 from __future__ import annotations
@@ -39,8 +39,9 @@ from fadecount.streams.state import StoredState, write_state
 from fadecount.streams.status import Status, lock_streams, write_keys, write_statuses
 from fadecount.streams.ticks import ClockState, read_clock
 
-LARGEST_GAP = 50_000_000
-"""The most empty ticks that are closed in one call; a wider gap is treated as a wrong clock."""
+MOST_TICKS = 50_000_000
+"""The most ticks of a history, and the most empty ticks that are closed in one call; more are taken
+for wrong times, or for a wrong clock."""
 
 REMEMBERED_SECONDS = 86400
 """How long a batch id is remembered: at least this long in ticks of the stream, and never less than
@@ -53,9 +54,9 @@ ROWS_AT_ONCE = 1000
 class Stream(Intake):
     """One stream, open for writing by this process alone: an intake that also closes ticks.
 
-    Guarantees: a tick is closed once, its inputs are final, and its release is published only after
-    inputs, new state and release were committed together and the fence moved. After an error the
-    state in memory is dropped and read again from the store. Calls from several threads are
+    Guarantees: a tick is closed once, its inputs are final, and its figures are published only
+    after inputs, new state and figures were committed together and the fence moved. After an error
+    the state in memory is dropped and read again from the store. Calls from several threads are
     serialized.
     """
 
@@ -117,13 +118,13 @@ class Stream(Intake):
             self._read_positions(json.dumps(outcome.widths))
 
     def close_through(self, tick: int) -> list[Closed]:
-        """Close the open tick and every later one up to ``tick``, and return their releases."""
+        """Close the open tick and every later one up to ``tick``, and return their figures."""
         empty = np.empty((0, self.status.width), dtype=np.int64)
         return list(self.release(tick + 1, empty))
 
     def close_due(self, now: float) -> list[Closed]:
         """Close the ticks that are over at ``now`` (Unix seconds), also those missed in a downtime,
-        and return their releases. A clock that is far off closes nothing and raises a
+        and return their figures. A clock that is far off closes nothing and raises a
         ``ClockError``: see :func:`~fadecount.streams.ticks.read_clock`."""
         reading = read_clock(self.description.ticks, self.open_tick, now)
         if reading.state is not ClockState.FINE:
@@ -142,7 +143,7 @@ class Stream(Intake):
             return 0
         self._context.record(Act.STREAM_CAUGHT_UP, self.description.name, ticks=last - begin + 1)
         while self.open_tick <= last:
-            self.close_through(min(last, self.open_tick + LARGEST_GAP - 1))
+            self.close_through(min(last, self.open_tick + MOST_TICKS - 1))
         return last - begin + 1
 
     def release(
@@ -177,9 +178,9 @@ class Stream(Intake):
                 f"stream {self.description.name!r} is released up to {shown(begin)}, got events"
                 f" from {shown(first_tick)}; give newer events only"
             )
-        if (gap := first_tick - begin) > LARGEST_GAP:
+        if (gap := first_tick - begin) > MOST_TICKS:
             raise ClockError(
-                f"gap must be at most {LARGEST_GAP} empty ticks, got {gap}; check the clock and the"
+                f"gap must be at most {MOST_TICKS} empty ticks, got {gap}; check the clock and the"
                 " times"
             )
         block_of, size = self.description.slot_of, max(1, CELLS // max(1, width))
@@ -326,7 +327,7 @@ def close_together(streams: Sequence[tuple[Stream, int]]) -> list[Closed | Fence
     """Close the open tick of several streams of one store and every later one up to a given tick
     each, in one transaction.
 
-    Returns the releases of each stream, which are published; or the error for a stream whose fence
+    Returns the figures of each stream, which are published; or the error for a stream whose fence
     another copy has moved, which must not be used any more. If it raises, nothing was closed. All
     values are in memory at once, so let it be few.
     """
