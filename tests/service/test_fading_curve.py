@@ -13,10 +13,10 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 import fadecount as fc
+from fadecount.calendar import Ticks
 from fadecount.mechanisms import Loss, Unit
 from fadecount.service.fading_curve import FadingCurve, curve_ages
 from fadecount.streams.loss import StreamLoss
-from fadecount.streams.ticks import Ticks
 
 
 def curve(mechanism: fc.Mechanism, sensitivity: int = 1, tick_seconds: int = 60) -> FadingCurve:

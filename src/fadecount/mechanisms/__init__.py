@@ -7,8 +7,6 @@ from fadecount.mechanisms.blocks import Blocks, Level, Stage
 from fadecount.mechanisms.comparison import crossing_age, minimum_error
 from fadecount.mechanisms.discovery import Discovery
 from fadecount.mechanisms.figures import (
-    Calendar,
-    EqualBlocks,
     Figure,
     Figures,
     ListedFigures,
@@ -35,10 +33,8 @@ __all__ = [
     "ONE_EVENT",
     "Binary",
     "Blocks",
-    "Calendar",
     "Designed",
     "Discovery",
-    "EqualBlocks",
     "Figure",
     "Figures",
     "Gradual",

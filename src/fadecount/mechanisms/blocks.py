@@ -27,6 +27,7 @@ from typing import Any, ClassVar, NamedTuple, Self
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
+from fadecount.calendar import Calendar, Length
 from fadecount.checks import (
     LARGEST_BUDGET,
     LONGEST,
@@ -38,7 +39,6 @@ from fadecount.checks import (
     set_fields,
     shaped,
 )
-from fadecount.durations import BlockLength
 from fadecount.errors import bad_parameter
 from fadecount.mechanisms.base import (
     Mechanism,
@@ -46,7 +46,6 @@ from fadecount.mechanisms.base import (
     require_step,
     require_window,
 )
-from fadecount.mechanisms.figures import EqualBlocks
 from fadecount.mechanisms.noise_law import quantile, variance_of
 from fadecount.mechanisms.views import View, views_of
 
@@ -115,7 +114,7 @@ class Level:
 
     def name(self, tick_seconds: int | None) -> str:
         """The length as people say it, such as ``1d``, if the calendar has it; else in steps."""
-        length = BlockLength.of_ticks(self.length, tick_seconds) if tick_seconds else None
+        length = Length.of_ticks(self.length, tick_seconds) if tick_seconds else None
         if length:
             return length.name
         return f"{self.length:,} step" + ("" if self.length == 1 else "s")
@@ -219,9 +218,14 @@ class Blocks(Mechanism):
         return self.levels[0].lag
 
     @property
-    def calendar(self) -> EqualBlocks:
+    def lengths(self) -> tuple[int, ...]:
+        """The lengths of the levels in steps."""
+        return tuple(level.length for level in self.levels)
+
+    @property
+    def calendar(self) -> Calendar:
         """The blocks of a stream that begins with one of each level and cuts none short."""
-        return EqualBlocks(tuple(level.length for level in self.levels))
+        return Calendar(self.lengths)
 
     def stage(self, level: int, stage: int = 0) -> Stage:
         """The lag and budget of one stage of a level; both are numbered from 0."""

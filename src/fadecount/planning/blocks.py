@@ -18,8 +18,9 @@ from operator import attrgetter
 
 import numpy as np
 
+from fadecount.calendar import Length
 from fadecount.checks import LARGEST_BUDGET
-from fadecount.durations import UNITS, BlockLength
+from fadecount.durations import UNITS
 from fadecount.mechanisms.blocks import MILLION, Blocks, Level
 from fadecount.planning.budgets import Vector
 from fadecount.planning.chains import Chain, Graph, Search, Step
@@ -111,7 +112,7 @@ def calendar_lengths(tick_seconds: int, horizon: int, figures: Iterable[int] = (
     return sorted(
         each
         for each in {1, *ticks, *figures}
-        if 1 <= each <= horizon and BlockLength.of_ticks(each, tick_seconds)
+        if 1 <= each <= horizon and Length.of_ticks(each, tick_seconds)
     )
 
 

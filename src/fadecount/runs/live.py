@@ -11,9 +11,9 @@ from fadecount.errors import ClockError
 from fadecount.runs.base import Run, StoredStream
 from fadecount.sources import SourceOptions, SourceReport, live
 from fadecount.sources.live import LiveRow
+from fadecount.streams.clock import ClockState, read_clock
 from fadecount.streams.figures import Closed
 from fadecount.streams.inputs import Events, ReadPosition
-from fadecount.streams.ticks import ClockState, read_clock
 
 
 class LiveRun(Run):

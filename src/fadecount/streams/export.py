@@ -15,13 +15,13 @@ from typing import Any, Literal, Self, TextIO
 import numpy as np
 from numpy.typing import NDArray
 
+from fadecount.calendar import iso_times
 from fadecount.errors import FadecountError, bad_parameter, missing_extra
 from fadecount.streams.description import TOTAL, Description
 from fadecount.streams.loss import NO_GROUP, GroupLoss, StreamLoss
 from fadecount.streams.published import Published
 from fadecount.streams.slots import COLUMNS as OF_FIGURES
 from fadecount.streams.slots import Table, joined_table, no_figures
-from fadecount.streams.ticks import iso_times
 
 COLUMNS = ("stream", *OF_FIGURES)
 APPEARED = "appeared"

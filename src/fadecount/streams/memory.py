@@ -8,8 +8,8 @@ from typing import TYPE_CHECKING
 import numpy as np
 from numpy.typing import NDArray
 
+from fadecount.calendar import Calendar
 from fadecount.noise import unpredictable
-from fadecount.streams.calendar import BlockCalendar, calendar_of
 from fadecount.streams.description import Description
 from fadecount.streams.discovery import Counts
 from fadecount.streams.embargo import count_ticks, drawn, new_machine
@@ -99,6 +99,6 @@ def published_by(
     )
 
 
-def _calendar(description: Description, first_tick: int, steps: int) -> BlockCalendar | None:
-    calendar = calendar_of(description.mechanism, description.ticks, first_tick)
+def _calendar(description: Description, first_tick: int, steps: int) -> Calendar | None:
+    calendar = description.calendar(first_tick)
     return calendar and calendar.reaching(steps)
