@@ -86,21 +86,23 @@ def block_counters() -> list[Case]:
 
 
 def draws() -> list[Case]:
-    law, room = DiscreteLaplace(SCALE), np.empty(DRAWS, dtype=np.int64)
-    return [Case("one exact draw in bulk", DRAWS, lambda: law.fill(room, words), ours=True)]
+    distribution, room = DiscreteLaplace(SCALE), np.empty(DRAWS, dtype=np.int64)
+    return [
+        Case("one exact draw in bulk", DRAWS, lambda: distribution.fill(room, words), ours=True)
+    ]
 
 
 def keyed_draws() -> list[Case]:
-    """Noise derived from a secret: 100 nodes of 1,000 keys, whose words the law then turns into
-    draws."""
+    """Noise derived from a secret: 100 nodes of 1,000 keys, whose words the distribution then turns
+    into draws."""
     names = {"epoch": "e", "stream": "s", "mechanism": "m"}
     noise = KeyedNoise(bytes(32), **names, keys=[str(at) for at in range(1000)])
-    law = DiscreteLaplace(SCALE)
+    distribution = DiscreteLaplace(SCALE)
     return [
         Case(
             "one keyed draw, 1,000 keys",
             100_000,
-            lambda: noise.many(law, 0, range(1), range(1, 101), 1000),
+            lambda: noise.many(distribution, 0, range(1), range(1, 101), 1000),
             ours=True,
         )
     ]

@@ -29,27 +29,27 @@ class Correlation:
 
 
 def correlations(*, singles: int, batches: int) -> list[Correlation]:
-    law = DiscreteLaplace(SCALE)
-    return [_singles(law, singles), _batches(law, batches)]
+    distribution = DiscreteLaplace(SCALE)
+    return [_singles(distribution, singles), _batches(distribution, batches)]
 
 
-def _singles(law: DiscreteLaplace, count: int) -> Correlation:
+def _singles(distribution: DiscreteLaplace, count: int) -> Correlation:
     source = SystemNoise()
     times, sizes = np.empty(count), np.empty(count)
     for at in range(count):
         started = time.perf_counter_ns()
-        (((value,),),) = source.many(law, 0, range(1), range(1), 1)
+        (((value,),),) = source.many(distribution, 0, range(1), range(1), 1)
         times[at] = time.perf_counter_ns() - started
         sizes[at] = abs(value)
     return _correlated("single draws, from a prefetched block", times, sizes)
 
 
-def _batches(law: DiscreteLaplace, count: int) -> Correlation:
+def _batches(distribution: DiscreteLaplace, count: int) -> Correlation:
     room = np.empty(BATCH, dtype=np.int64)
     times, sizes = np.empty(count), np.empty(count)
     for at in range(count):
         started = time.perf_counter_ns()
-        law.fill(room, words)
+        distribution.fill(room, words)
         times[at] = time.perf_counter_ns() - started
         sizes[at] = np.abs(room).mean()
     return _correlated(f"batches of {BATCH:,} draws, mean |noise|", times, sizes)

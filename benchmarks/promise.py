@@ -39,7 +39,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 import fadecount as fc
-from fadecount.mechanisms.noise_law import variance_of
+from fadecount.mechanisms.noise_distribution import variance_of
 from fadecount.planning.blocks import block_request_for, blocks_for
 from fadecount.planning.request import read_request
 
@@ -95,20 +95,24 @@ def _mean(values: list[float | None]) -> float | None:
 # Block counters
 # ------------------------------------------------------------------------------------------------
 def blocks() -> Iterator[Row]:
-    """Ours: for the total alone, for hours, days and months too, and mostly for days."""
-    days = {HOUR: 10.0, DAY: 40.0, MONTH: 3.0}
-    weights: dict[str, dict[int, float] | None] = {"the total": {}, "all": None, "days": days}
-    for name, figures in weights.items():
-        mechanism = fc.design(PROMISE, horizon=YEAR, tick_seconds=60, figures=figures)
+    """Ours: for the total alone, for hours, days and months too, and mostly for days; and the
+    running total, which has no figures."""
+    made = fc.plan(PROMISE, horizon=YEAR, tick=60)
+    options = {"the total": "blocks for the total", "all": "blocks", "days": "blocks for days"}
+    for name, option in options.items():
+        mechanism = next(each.mechanism for each in made.options if each.name == option)
         assert isinstance(mechanism, fc.Blocks)
         yield _blocks_row(f"blocks, for {name}", mechanism)
+    total = fc.design(PROMISE, horizon=YEAR)
+    yield _row("totals from tied blocks", total.mse(YEAR), total.window_variance)
 
 
 def _blocks_row(name: str, mechanism: fc.Blocks) -> Row:
     def window(start: int, end: int) -> float | None:
         lags = [level.lag for level in mechanism.levels if (end - start) % level.length == 0]
         whole = end - start in FIGURES.values()  # read when its figure is out, not before
-        return mechanism.window_variance(start, end, as_of=end + (max(lags) if whole else 0))
+        late = min(max(lags), LATE) if whole else 0
+        return mechanism.window_variance(start, end, as_of=end + late)
 
     final = mechanism.window_variance(MONTH, 2 * MONTH, as_of=3 * MONTH + 1)
     return _row(name, mechanism.mse(YEAR), window, final)

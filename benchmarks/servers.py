@@ -27,9 +27,10 @@ from campaigns.service.load import CONNECTIONS, drive, getter, poster
 import fadecount as fc
 from fadecount.service.http import Problem, Request
 from fadecount.service.server import Service, allowed_hosts, serve
-from fadecount.service.settings import Settings, Storage, open_store, open_tokens
+from fadecount.service.settings import Settings, open_tokens
 from fadecount.service.tokens import Role
 from fadecount.streams import Ticks
+from fadecount.streams.storage import Storage, open_store
 
 PLACE, PORT = "FADECOUNT_BENCHMARK_STATE", "FADECOUNT_BENCHMARK_PORT"
 Message = MutableMapping[str, Any]

@@ -106,9 +106,9 @@ def draw_nanoseconds() -> float:
     noise = KeyedNoise(b"b" * 32, epoch="e", stream="s", mechanism="m", keys=keys)
     best = float("inf")
     for number in range(30):
-        law = DiscreteLaplace(scale_of(0.5))
+        distribution = DiscreteLaplace(scale_of(0.5))
         began = time.process_time()
-        noise.many(law, number, range(1), range(1, 1001), len(keys))
+        noise.many(distribution, number, range(1), range(1, 1001), len(keys))
         best = min(best, time.process_time() - began)
     return best * 1e9 / (1000 * len(keys))
 

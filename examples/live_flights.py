@@ -39,10 +39,11 @@ import fadecount as fc
 from fadecount.errors import FadecountError
 from fadecount.service.client import ServiceError
 from fadecount.service.server import configure_logs, serve
-from fadecount.service.settings import Clock, Settings, Storage, open_store, open_tokens
+from fadecount.service.settings import Clock, Settings, open_tokens
 from fadecount.service.tokens import Role
 from fadecount.service.website import Websites, networks, stream_name
 from fadecount.streams import Description, Ticks
+from fadecount.streams.storage import Storage, open_store
 
 AIRPORTS = ("EWR", "JFK", "LGA")
 NAME = "new-york-departures"

@@ -101,3 +101,4 @@ def test_what_follows_from_a_loss_is_never_shown_too_small(loss: float) -> None:
 def test_a_loss_without_bound(show: object, text: str) -> None:
     assert callable(show)
     assert show(math.inf) == text
+    assert rounded_up(math.inf, 2) == "inf"

@@ -16,6 +16,7 @@ import numpy as np
 import pytest
 
 import fadecount as fc
+from fadecount import runs
 from fadecount.errors import (
     ClockError,
     InputError,
@@ -26,10 +27,9 @@ from fadecount.errors import (
 from fadecount.runs import Run, run
 from fadecount.sources import Gate, SourceOptions, files, live
 from fadecount.sources.live import GrowingFile
-from fadecount.streams import Description, FileFence, SQLiteStore, Store, Ticks, memory
-from fadecount.streams.embargo import new_machine
-from fadecount.streams.memory import MemoryStream
-from fadecount.streams.slots import Figures
+from fadecount.streams import Description, FileFence, SQLiteStore, Store, Ticks
+from fadecount.streams.published import Figures
+from fadecount.streams.store import MemoryStore
 from tests.counters.block_reference import NamedNoise
 from tests.streams.backends import BriefStore
 from tests.streams.rows import add_rows
@@ -318,7 +318,9 @@ def test_a_promise_is_one_for_the_unit_of_the_run_with_and_without_a_store(store
     span: dict[str, Any] = {"start": START, "until": START + timedelta(minutes=1)}
     for place in (store, None):
         source = io.BytesIO(line(NOON, who="ann").encode())
-        loss = run(source, chosen, mechanism=promise, store=place, name="s", **span).stream.loss
+        loss = run(
+            source, chosen, mechanism=promise, store=place, name="s", **span
+        ).description.loss
         assert 0.99 * promise.loss(9) < loss.at_age(9).epsilon <= promise.loss(9)
 
 
@@ -663,11 +665,12 @@ def test_sums_without_a_store_never_wrap() -> None:
     that: the run is refused, as with a store."""
     description = Description(name="s", mechanism=EXACT, ticks=Ticks(tick_seconds=60))
     half = 1 << 62
-    stream = MemoryStream(description, ("all",), FIRST)
-    with pytest.raises(SumOverflowError, match="2\\*\\*62"):
-        list(stream.release(FIRST, np.array([[half], [1]], dtype=np.int64)))
-    assert stream.steps == 0
-    (piece,) = stream.release(FIRST, np.array([[half - 8], [8]], dtype=np.int64))
+    with MemoryStore() as kept_nowhere:
+        stream = kept_nowhere.create(description, start_tick=FIRST)
+        with pytest.raises(SumOverflowError, match="2\\*\\*62"):
+            list(stream.release(FIRST, np.array([[half], [1]], dtype=np.int64)))
+        assert stream.status.steps == 0
+        (piece,) = stream.release(FIRST, np.array([[half - 8], [8]], dtype=np.int64))
     assert piece.values.tolist() == [[half - 8], [half]]
 
 
@@ -685,10 +688,12 @@ def scripted(monkeypatch: pytest.MonkeyPatch, store: Store) -> Store:
     """Runs with and without this store draw the same noise."""
     store._context.noise = NamedNoise(seed=26)
 
-    def machine(mechanism: fc.Mechanism, width: int) -> Any:
-        return new_machine(mechanism, width, NamedNoise(seed=26))
+    def memory() -> MemoryStore:
+        made = MemoryStore()
+        made._context.noise = NamedNoise(seed=26)
+        return made
 
-    monkeypatch.setattr(memory, "new_machine", machine)
+    monkeypatch.setattr(runs, "MemoryStore", memory)
     return store
 
 

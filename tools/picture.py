@@ -16,7 +16,7 @@ from fadecount.plots import Curve, draw_curves, draw_panels, new_figure, save_fi
 from fadecount.runs import run
 from fadecount.sources import SourceOptions
 from fadecount.streams.export import published_tables
-from fadecount.streams.slots import joined_table
+from fadecount.streams.published import joined_table
 
 ROOT = Path(__file__).parent.parent
 PICTURE = ROOT / "docs" / "pictures" / "fading.svg"

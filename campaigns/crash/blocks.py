@@ -103,7 +103,7 @@ class BlockAccount(Account):
         dates, figures = calendar_of(status.steps + 100), {}
         for level, stage in _places():
             for rows in read_figures(
-                database, status.id, level, stage, FIRST_TICK + since, 1 << 40
+                database, status.id, 0, level, stage, FIRST_TICK + since, 1 << 40
             ):
                 ends = dates.edges(level, rows.first_tick - FIRST_TICK, rows.end_tick - FIRST_TICK)
                 for end, row in zip(ends.tolist(), rows.values.tolist(), strict=True):
@@ -118,7 +118,7 @@ class BlockAccount(Account):
             " stream = ?",
             (status.id,),
         ):
-            about = "/".join(map(str, (status.uid, "embargo", level, stage, *ticks)))
+            about = "/".join(map(str, (status.uid, "embargo", 0, level, stage, *ticks)))
             (row,), _ = unpacked(Seal().open(body, about))
             yield (level, ticks[1] - FIRST_TICK, stage), row.tolist()
 

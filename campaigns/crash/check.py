@@ -85,7 +85,8 @@ class Account:
         mechanism = self._site.mechanism
         assert isinstance(mechanism, RunningTotal)
         clock = node << level if level >= 0 else 1
-        return mechanism.delay + clock + round_number * (mechanism.noise.round_length or 0)
+        length: int = mechanism.noise.round_length or 0
+        return mechanism.delay + clock + round_number * length
 
     def _on_opened(self, record: Record) -> None:
         if record["steps"] != len(self.rows):

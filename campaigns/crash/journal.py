@@ -42,9 +42,9 @@ class JournalNoise:
         self.first_column = 0
 
     def many(
-        self, law: DiscreteLaplace, level: int, rounds: range, nodes: range, width: int
+        self, distribution: DiscreteLaplace, level: int, rounds: range, nodes: range, width: int
     ) -> NDArray[np.int64]:
-        values = self._source.many(law, level, rounds, nodes, width)
+        values = self._source.many(distribution, level, rounds, nodes, width)
         names = [(level, r, n) for r in rounds for n in nodes]
         drawn = list(zip(names, values.reshape(-1, width).tolist(), strict=True))
         self._journal.write("drawn", variables=drawn, first_column=self.first_column)

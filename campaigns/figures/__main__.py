@@ -4,7 +4,7 @@ hold the truth.
 ``python -m campaigns.figures --windows 100000`` prints one line per mechanism and view: the share
 of values within the 95 % band, and within a band that is narrower by one. It fails if the first is
 below 95 % or the second above it, by more than 0.5 % and what chance allows: the band is as wide as
-the exact law asks for, and not wider.
+the exact distribution asks for, and not wider.
 """
 
 from __future__ import annotations
@@ -16,14 +16,14 @@ from collections.abc import Iterator
 
 import numpy as np
 from numpy.typing import NDArray
+from tests.streams.memory import FiguresInMemory
 
 import fadecount as fc
 from fadecount.calendar import level_calendar
 from fadecount.counters.figures import FigureMaker
 from fadecount.streams import Description, Ticks
-from fadecount.streams.figures import FigureRows, FiguresInMemory
-from fadecount.streams.published import Published
-from fadecount.streams.slots import Figures
+from fadecount.streams.figures import FigureRows
+from fadecount.streams.published import Figures, Published
 
 TICKS = Ticks(tick_seconds=1200, zone="Europe/Vienna")
 FIRST = TICKS.at(1_774_000_000.0)

@@ -24,8 +24,7 @@ from numpy.typing import NDArray
 import fadecount as fc
 from fadecount.runs import run
 from fadecount.sources import SourceOptions
-from fadecount.streams.published import Published
-from fadecount.streams.slots import FINAL, Figures
+from fadecount.streams.published import FINAL, Figures, Published
 
 Numbers = NDArray[np.int64]
 PROMISE = {"1h": 0.5, "30d": 2.0, "1y": 4.0}

@@ -88,7 +88,10 @@ def show(flights: pl.DataFrame) -> Figure:
                 float(values @ each[values] / values.sum())
                 for each in (np.array(known), best_chances(epsilon, values.max()))
             )
-            needs = f"{discovery.least(0.5, stage)}, {discovery.least(0.95, stage)}"
+            half, most = (
+                discovery.min_count(probability=chance, stage=stage) for chance in (0.5, 0.95)
+            )
+            needs = f"{half}, {most}"
             print(f"{f'a {name}, {WHEN[stage]}':22}{needs:>26}{share:>14.1%}{best:>10.1%}")
             shown = counts.with_columns(chance=np.array(known)[values]).group_by("route")
             often = shown.agg(pl.col("chance").sum() / slots)["chance"].sort(descending=True)

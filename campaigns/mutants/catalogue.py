@@ -39,7 +39,7 @@ class Mutant:
         file.write_text(text.replace(self.old, self.new), encoding="utf-8")
 
 
-LEVELS, SCHEDULE = "mechanisms/level_budgets.py", "mechanisms/schedule.py"
+LEVELS, SCHEDULE = "mechanisms/level_budgets.py", "mechanisms/running_total.py"
 FADING = ("tests/service/test_fading_curve.py",)
 PATH, COUNTER, INPUTS = "counters/paths.py", "counters/counter.py", "counters/inputs.py"
 LAPLACE, SOURCE, TABLE, WORDS = (
@@ -54,6 +54,8 @@ BLOCK_LOSS = ("tests/mechanisms/test_blocks.py",)
 DISCOVERY, DISCOVERED = "mechanisms/discovery.py", ("tests/mechanisms/test_discovery.py",)
 HIDDEN, HIDDEN_KEYS = "streams/embargo.py", ("tests/streams/test_hidden_keys.py",)
 INTERVALS, OWN = "mechanisms/intervals.py", ("tests/mechanisms/test_own_schedules.py",)
+TOTALS, BRIDGES = "mechanisms/totals.py", "counters/bridges.py"
+TOTALS_TESTS = ("tests/mechanisms/test_totals.py", "tests/counters/test_totals.py")
 
 MUTANTS = (
     Mutant(
@@ -93,7 +95,7 @@ MUTANTS = (
     ),
     Mutant(
         "scale halved",
-        "mechanisms/noise_law.py",
+        "mechanisms/noise_distribution.py",
         "else 1.0 / budget *",
         "else 0.5 / budget *",
         DEFINITION,
@@ -129,15 +131,15 @@ MUTANTS = (
     Mutant(
         "a level dropped",
         PATH,
-        "if law is not None and len(new):",
-        "if law is not None and len(new) and level != 2:",
+        "if distribution is not None and len(new):",
+        "if distribution is not None and len(new) and level != 2:",
         DEFINITION,
     ),
     Mutant(
         "a level dropped in blocks",
         PATH,
-        "if law is not None and len(new)",
-        "if law is not None and len(new) > 1",
+        "if distribution is not None and len(new)",
+        "if distribution is not None and len(new) > 1",
         DEFINITION,
     ),
     Mutant(
@@ -174,7 +176,7 @@ MUTANTS = (
     ),
     Mutant("small words not settled", LAPLACE, " | (bits < self._smallest)", "", EXACTNESS),
     Mutant(
-        "centre of the law missing",
+        "centre of the distribution missing",
         LAPLACE,
         "63 * Decimal(2).ln() + self._centre()",
         "63 * Decimal(2).ln() + 0",
@@ -210,16 +212,16 @@ MUTANTS = (
     ),
     Mutant(
         "resume forgets the noise in use",
-        COUNTER,
-        "self._path.tails = [row.copy() for row in parts.tails]",
-        "self._path.tails = [0 * row for row in parts.tails]",
+        PATH,
+        "path.shown, path.tails = shown, [row.copy() for row in tails]",
+        "path.shown, path.tails = shown, [0 * row for row in tails]",
         DEFINITION,
     ),
     Mutant(
         "resume redraws a variable",
         COUNTER,
-        "self._path.shown = shown + ahead",
-        "self._path.shown = max(0, shown + ahead - 1)",
+        "self._path.restore(shown + ahead, parts.tails)",
+        "self._path.restore(max(0, shown + ahead - 1), parts.tails)",
         DEFINITION,
     ),
     Mutant(
@@ -252,13 +254,6 @@ MUTANTS = (
         (*PREFIX, *DISTRIBUTION),
     ),
     Mutant(
-        "last level not continued",
-        LEVELS,
-        "return self.budgets[min(level, len(self.budgets) - 1)]",
-        "return (*self.budgets, *([float('inf')] * 99))[level]",
-        DEFINITION,
-    ),
-    Mutant(
         "loss rounded down",
         "mechanisms/loss.py",
         "round_up(Fraction(units, UNITS))",
@@ -275,8 +270,8 @@ MUTANTS = (
     Mutant(
         "Refresh's past noise reused",
         PATH,
-        "self._carry_law, CARRY, rounds, range(1), width",
-        "self._carry_law, CARRY, range(1, 1 + len(rounds)), range(1), width",
+        "self._carry_distribution, CARRY, rounds, range(1), width",
+        "self._carry_distribution, CARRY, range(1, 1 + len(rounds)), range(1), width",
         DEFINITION,
     ),
     Mutant(
@@ -421,7 +416,7 @@ MUTANTS = (
         "each: dict[str, int] = {}",
         ("tests/service/test_client.py",),
     ),
-    # The fence, histories, requests, and threads that end
+    # The fence, requests, and threads that end
     Mutant(
         "the fence forgets places",
         "streams/fence.py",
@@ -458,11 +453,39 @@ MUTANTS = (
         ("tests/streams/test_lost_store.py",),
     ),
     Mutant(
-        "one history fewer",
-        "streams/loss.py",
-        "return self._total(max(ends) - step, len(ends))",
-        "return self._total(max(ends) - step, max(1, len(ends) - 1))",
-        ("tests/streams/test_forks.py",),
+        "damage of an unsealed body",
+        "streams/seal.py",
+        "if body[-TAG:] != _digest(body[:-TAG], about):",
+        "if False:",
+        ("tests/faults/test_damage.py",),
+    ),
+    Mutant(
+        "a part of the state that is older than the others",
+        "streams/state.py",
+        "if self._bodies.pop((WHOLE, 0), None) != self._digest(status):",
+        "if self._bodies.pop((WHOLE, 0), None) is None:",
+        ("tests/faults/test_damage.py",),
+    ),
+    Mutant(
+        "a row that another object has changed",
+        "streams/status.py",
+        "midnights = ? WHERE id = ? AND commit_id = ?",
+        "midnights = ? WHERE id = ? AND ? <> ''",
+        ("tests/streams/test_contract.py", "tests/streams/test_together.py"),
+    ),
+    Mutant(
+        "an old copy goes on",
+        "streams/fence.py",
+        "if mark.commit_id not in (status.commit_id, status.previous_commit_id):",
+        "if False:",
+        ("tests/streams/test_fence.py",),
+    ),
+    Mutant(
+        "releases ahead of the clock are forgotten",
+        "service/fading_curve.py",
+        "math.ceil(age_seconds / self.tick_seconds) + self.ahead",
+        "math.ceil(age_seconds / self.tick_seconds)",
+        ("tests/service/test_fading_curve.py",),
     ),
     Mutant(
         "a stream that begins with its first event",
@@ -516,7 +539,7 @@ MUTANTS = (
     ),
     Mutant(
         "persons whose hashes are equal are one person",
-        "sources/tally.py",
+        "sources/grouping.py",
         "    if len(exact) == len(begins):\n",
         "    if True:\n",
         ("tests/sources/test_tally.py",),
@@ -784,7 +807,7 @@ MUTANTS = (
     ),
     Mutant(
         "a promise for one event in a run of persons",
-        "runs/__init__.py",
+        "runs.py",
         "mechanism = options.unit.scaled(mechanism, planned)",
         "mechanism = mechanism.for_sensitivity(1)",
         ("tests/test_runs.py",),
@@ -1024,8 +1047,8 @@ MUTANTS = (
     ),
     Mutant(
         "a history forgets what of persons was accepted meanwhile",
-        "runs/base.py",
-        "self._noted = self.writer.persons_noted",
+        "runs.py",
+        "self._noted = stream.persons_noted",
         "self._noted = None",
         ("tests/test_runs.py",),
     ),
@@ -1062,7 +1085,7 @@ MUTANTS = (
     ),
     Mutant(
         "loss of a lag one late",
-        "mechanisms/blocks.py",
+        "mechanisms/levels.py",
         "if stage.lag <= since)",
         "if stage.lag < since)",
         BLOCK_LOSS,
@@ -1084,8 +1107,8 @@ MUTANTS = (
     Mutant(
         "a cover that counts blocks twice",
         "mechanisms/views.py",
-        "[(everywhere, low, inner_low), (everywhere, inner_high, high)]",
-        "[(everywhere, low, inner_low), (everywhere, inner_low, high)]",
+        "high = np.where(begins | after, end, high)",
+        "high = np.where(begins, end, high)",
         ("tests/mechanisms/test_views.py",),
     ),
     Mutant(
@@ -1101,6 +1124,56 @@ MUTANTS = (
         "carried = before.count + carried[: before.width]",
         "carried = before.count.copy()",
         ("tests/counters/test_figures.py",),
+    ),
+    # Totals from tied blocks.
+    Mutant(
+        "levels with different lags that are tied",
+        TOTALS,
+        "if level.lag != below.lag or level.length == below.length:",
+        "if level.length == below.length:",
+        TOTALS_TESTS,
+    ),
+    Mutant(
+        "halves that are rounded up",
+        BRIDGES,
+        "((2 * rest == denominator) & (whole % 2 == 1))",
+        "(2 * rest == denominator)",
+        TOTALS_TESTS,
+    ),
+    Mutant(
+        "halves rounded by the parity of a part",
+        BRIDGES,
+        "(whole % 2 == 1)",
+        "(more % 2 == 1)",
+        TOTALS_TESTS,
+    ),
+    Mutant(
+        "children of an open block that are forgotten",
+        BRIDGES,
+        "children[:entered], children[entered:].copy()",
+        "children[:entered], 0 * children[entered:]",
+        TOTALS_TESTS,
+    ),
+    Mutant(
+        "a bridge of a later stage",
+        BRIDGES,
+        "own, bridges = noises[0], []",
+        "own, bridges = noises[-1], []",
+        TOTALS_TESTS,
+    ),
+    Mutant(
+        "numerators that could wrap",
+        BRIDGES,
+        "np.int64 if 4 * (most + denominator) < LARGEST_SUM else object",
+        "np.int64",
+        TOTALS_TESTS,
+    ),
+    Mutant(
+        "totals in a store",
+        "streams/store.py",
+        "if isinstance(description.mechanism, Totals):",
+        "if False:",
+        TOTALS_TESTS,
     ),
     # Figures in streams.
     Mutant(
@@ -1165,13 +1238,6 @@ MUTANTS = (
         "np.minimum(of(days) + part * seconds, of(days + 1))",
         "of(days) + part * seconds",
         ("tests/test_calendar.py",),
-    ),
-    Mutant(
-        "figures that share their noise with published ones",
-        "streams/fence.py",
-        "if behind and status.published_tick < status.last_tick:",
-        "if False:",
-        ("tests/streams/test_fence.py",),
     ),
     Mutant(
         "hidden keys in an earlier day, and in each transaction",
@@ -1241,20 +1307,20 @@ MUTANTS = (
     Mutant(
         "noise given to two blocks",
         SOURCE,
-        "draws, self._blocks[law] = block[:count], block[count:]",
-        "draws, self._blocks[law] = block[:count], block",
+        "draws, self._blocks[distribution] = block[:count], block[count:]",
+        "draws, self._blocks[distribution] = block[:count], block",
         PREFIX,
     ),
     Mutant(
         "a count that is not carried up",
         BLOCKS,
-        "self._add(rows, now // level.length - len(rows))",
-        "self._add(0 * rows, now // level.length - len(rows))",
+        "sums[0] += self._below[number]",
+        "sums[0] += 0",
         BLOCK_COUNTERS,
     ),
     Mutant(
         "budgets of blocks rounded up for a larger unit",
-        "mechanisms/blocks.py",
+        "mechanisms/levels.py",
         "math.floor(budget * Fraction(factor))",
         "math.ceil(budget * Fraction(factor))",
         BLOCK_LOSS,
@@ -1262,7 +1328,7 @@ MUTANTS = (
     # Budgets scaled for a larger unit or an error
     Mutant(
         "a larger unit's budgets rounded to the nearest",
-        "mechanisms/base.py",
+        "mechanisms/running_total.py",
         "while divisor > 1 and not _fits(smaller.noise, self.noise, divisor):",
         "while divisor > 1 and smaller is self:",
         ("tests/mechanisms/test_sensitivity.py",),
@@ -1334,8 +1400,8 @@ MUTANTS = (
     Mutant(
         "the paper's algorithm is never taken",
         "planning/plan.py",
-        "for each in (blocks, gradual) if",
-        "for each in (blocks or gradual,) if",
+        "(totals_for(request), best_gradual(request)) if",
+        "(totals_for(request),) if",
         ("tests/planning/test_design.py",),
     ),
     Mutant(
@@ -1369,15 +1435,15 @@ MUTANTS = (
     Mutant(
         "discovery: shown at an earlier stage forgotten",
         DISCOVERY,
-        "passed += law.move * tail * p * rising[-1]",
-        "passed += 0 * law.move * tail * p * rising[-1]",
+        "passed += distribution.move * tail * p * rising[-1]",
+        "passed += 0 * distribution.move * tail * p * rising[-1]",
         DISCOVERED,
     ),
     Mutant(
         "discovery: shares of the difference swapped",
         DISCOVERY,
-        "law._replace(stay=w, move=1 - w)",
-        "law._replace(stay=1 - w, move=w)",
+        "distribution._replace(stay=w, move=1 - w)",
+        "distribution._replace(stay=1 - w, move=w)",
         DISCOVERED,
     ),
     Mutant(
@@ -1397,8 +1463,8 @@ MUTANTS = (
     Mutant(
         "discovery: far values lost",
         DISCOVERY,
-        "hidden[0] += law.move * tail",
-        "hidden[0] += 0 * law.move * tail",
+        "hidden[0] += distribution.move * tail",
+        "hidden[0] += 0 * distribution.move * tail",
         DISCOVERED,
     ),
     Mutant(
@@ -1482,8 +1548,8 @@ MUTANTS = (
     Mutant(
         "hidden keys: also counted as declared that day",
         "streams/stream.py",
-        "self._join_hidden(described.block_of(status.last_tick + 1), new)",
-        "self._join_hidden(described.block_of(status.last_tick + 1))",
+        "self._join_hidden(described.block_of(before.last_tick + 1), new)",
+        "self._join_hidden(described.block_of(before.last_tick + 1))",
         HIDDEN_KEYS,
     ),
     Mutant(
@@ -1513,13 +1579,6 @@ MUTANTS = (
         "self.stream.store_hidden(end, self.hidden)",
         "pass",
         ("tests/test_discovery_runs.py",),
-    ),
-    Mutant(
-        "noise of smallest blocks that larger ones keep",
-        BLOCKS,
-        "self._add(-noises, smallest)",
-        "pass",
-        BLOCK_COUNTERS,
     ),
     Mutant(
         "children of an open block that the total forgets",

@@ -12,6 +12,7 @@ import argparse
 import sys
 
 import numpy as np
+from tests.mechanisms.any_levels import AnyLevels
 
 import fadecount as fc
 from fadecount.mechanisms import RunningTotal
@@ -19,7 +20,8 @@ from fadecount.mechanisms import RunningTotal
 CASES: dict[str, RunningTotal] = {
     "gradual": fc.Gradual(epsilon=0.02),
     "gradual, exponent 2, delay 7": fc.Gradual(epsilon=0.02, exponent=2.0, delay=7),
-    "designed": fc.Designed(budgets=(0.05, 0.02, 0.04, 0.01)),
+    "any levels": AnyLevels(budgets=(0.05, 0.02, 0.04, 0.01)),
+    "totals": fc.Totals(fc.Level(1, 0.05), fc.Level(6, 0.04), fc.Level(24, 0.05, lag=9)),
     "linear": fc.Linear(epsilon=0.02),
     "refresh": fc.Refresh(window=12, epsilon_current=0.2, epsilon_past=0.02),
     "binary": fc.Binary(epsilon=0.2, horizon=127),

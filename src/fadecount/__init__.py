@@ -9,6 +9,7 @@ A mechanism describes the noise and states its cost before anything runs. A coun
 >>> counter = fc.Counter(mechanism)
 >>> published = counter.step(120)       # 120 events in this hour; the private running count
 
+- publish: ``fc.Publication``, several measures of one crowd with one promise
 - choose: ``fc.plan``, ``fc.design`` (from wanted losses and errors), or ``fc.Gradual`` and the
   other mechanisms
 - count: ``fc.Counter``, or ``fc.count`` for a data frame of events
@@ -31,7 +32,6 @@ if TYPE_CHECKING:
     from fadecount.mechanisms import (
         Binary,
         Blocks,
-        Designed,
         Discovery,
         Gradual,
         Intervals,
@@ -39,11 +39,13 @@ if TYPE_CHECKING:
         Linear,
         Mechanism,
         Refresh,
+        Totals,
         Unit,
         crossing_age,
         minimum_error,
     )
-    from fadecount.planning import Plan, design, plan
+    from fadecount.planning.plan import Plan, design, plan
+    from fadecount.planning.publication import Measure, Publication
     from fadecount.runs import count
     from fadecount.service.client import Client
 
@@ -54,15 +56,17 @@ __all__ = [
     "Blocks",
     "Client",
     "Counter",
-    "Designed",
     "Discovery",
     "Gradual",
     "Intervals",
     "Level",
     "Linear",
+    "Measure",
     "Mechanism",
     "Plan",
+    "Publication",
     "Refresh",
+    "Totals",
     "Unit",
     "count",
     "crossing_age",
@@ -75,10 +79,12 @@ __all__ = [
 _HOMES = {
     "Client": "service.client",
     "Counter": "counters",
-    "Plan": "planning",
+    "Measure": "planning.publication",
+    "Plan": "planning.plan",
+    "Publication": "planning.publication",
     "count": "runs",
-    "design": "planning",
-    "plan": "planning",
+    "design": "planning.plan",
+    "plan": "planning.plan",
 }
 """Where a name is defined, if not in ``fadecount.mechanisms``."""
 _ROOMS = ("audit", "paper", "planning", "plots", "runs", "service", "sources", "spark", "streams")

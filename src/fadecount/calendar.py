@@ -54,7 +54,7 @@ def iso_time(seconds: int, zone: str = "UTC") -> str:
     moment = _EPOCH_TIME + timedelta(seconds=seconds)
     if zone == "UTC":
         return moment.replace(tzinfo=None).isoformat() + "Z"
-    return moment.astimezone(_zone(zone)).isoformat()
+    return moment.astimezone(zone_of(zone)).isoformat()
 
 
 def iso_times(seconds: Numbers, zone: str) -> list[str]:
@@ -79,7 +79,7 @@ def zone_offset(zone: str, quarter: int) -> int:
     except OverflowError:
         seconds, bound = quarter * QUARTER, "a moment between the years 1 and 9999"
         raise bad_parameter("time", seconds, bound, "choose shorter slots of time") from None
-    offset = local.replace(tzinfo=_zone(zone)).utcoffset()
+    offset = local.replace(tzinfo=zone_of(zone)).utcoffset()
     assert offset is not None
     return offset // _SECOND
 
@@ -97,7 +97,8 @@ leap seconds."""
 
 
 @lru_cache(maxsize=64)
-def _zone(name: str) -> ZoneInfo:
+def zone_of(name: str) -> ZoneInfo:
+    """The time zone of a name."""
     try:
         if _NO_ZONE.fullmatch(name):
             raise ValueError
@@ -215,7 +216,7 @@ class Ticks:
 
     def __post_init__(self) -> None:
         seconds = require_tick("tick_seconds", self.tick_seconds)
-        _zone(self.zone)
+        zone_of(self.zone)
         set_fields(self, tick_seconds=seconds, _by_day=seconds % DAY == 0 and self.zone != "UTC")
 
     @property
@@ -496,7 +497,7 @@ class Calendar:
         last = self.lengths[-1]
         if isinstance(last, Length) and last.months:
             month = int(_months(np.int64(day))) // last.months + 1
-            day = int(_first_days(np.int64(month * last.months)))
+            day = int(first_days(np.int64(month * last.months)))
         if day + 2 <= self.midnights.through:
             return self
         midnights = self.midnights.extended(day + 2)
@@ -591,7 +592,7 @@ class Calendar:
             cut: Numbers = np.minimum(of(days) + part * seconds, of(days + 1))
             return cut
         if length.months:
-            days = _first_days(numbers * length.months)
+            days = first_days(numbers * length.months)
         else:
             days = numbers * (length.seconds // DAY) + length.first_day
         starts: Numbers = days * DAY if self.ticks.tick_seconds % DAY == 0 else of(days)
@@ -638,7 +639,7 @@ def _months(days: Any) -> Any:
     return np.asarray(days).astype("datetime64[D]").astype("datetime64[M]").astype(np.int64)
 
 
-def _first_days(months: Any) -> Any:
+def first_days(months: Any) -> Any:
     """The days with which months begin, both numbered since 1970."""
     return np.asarray(months).astype("datetime64[M]").astype("datetime64[D]").astype(np.int64)
 

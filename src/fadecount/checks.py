@@ -11,7 +11,6 @@ from numpy.typing import ArrayLike, NDArray
 
 from fadecount.errors import ParameterError, bad_parameter
 
-Number = float | NDArray[np.float64]
 Whole = int | NDArray[np.int64]
 
 LONGEST = (1 << 60) - 1
@@ -55,13 +54,9 @@ def require_real(
     return number
 
 
-def require_budget(name: str, value: Any, *, infinite: bool = False) -> float:
+def require_budget(name: str, value: Any) -> float:
     """A budget as a float that exact sums and samplers support, or a :class:`ParameterError`."""
-    if infinite and isinstance(value, float | np.floating) and value == math.inf:
-        return math.inf
-    remedy = "a smaller budget is more private and noisier" + (
-        "; inf adds no noise at that level" if infinite else ""
-    )
+    remedy = "a smaller budget is more private and noisier"
     return require_real(name, value, low=SMALLEST_BUDGET, high=LARGEST_BUDGET, remedy=remedy)
 
 
@@ -112,10 +107,8 @@ def broadcast(ages: Whole, places: Whole) -> tuple[NDArray[np.int64], NDArray[np
     return np.array(age), np.array(place)
 
 
-def shaped(values: Number, like: Whole) -> float | NDArray[np.float64]:
-    if isinstance(like, np.ndarray):
-        return np.broadcast_to(np.asarray(values, dtype=np.float64), like.shape).copy()
-    return float(values)
+def shaped(values: NDArray[np.float64], like: Whole) -> float | NDArray[np.float64]:
+    return values if isinstance(like, np.ndarray) else float(values)
 
 
 def require_horizon(value: int) -> int:

@@ -24,12 +24,16 @@ from zoneinfo import ZoneInfo
 import numpy as np
 from numpy.typing import NDArray
 
+from fadecount.calendar import Length
+from fadecount.durations import UNITS
 from fadecount.errors import ParameterError, bad_parameter, missing_extra
 from fadecount.mechanisms import Mechanism
 from fadecount.planning.published import lost
 
 if TYPE_CHECKING:
-    from fadecount.planning import Option, Plan
+    from fadecount.planning import Option, Plan, PublicationPlan
+    from fadecount.planning.publication import Series
+    from fadecount.planning.publication_plan import PlannedFigure
     from fadecount.planning.published import PublishedFigure
 
 try:
@@ -49,6 +53,7 @@ __all__ = [
     "draw_curves",
     "draw_panels",
     "draw_plan",
+    "draw_publication",
     "draw_releases",
     "new_figure",
     "save_figure",
@@ -263,6 +268,7 @@ def _mark_places(ages: NDArray[np.int64], group: int) -> list[int]:
 # Plans
 # ------------------------------------------------------------------------------------------------
 _PLAN_AGES = 96
+_MOST_STEPS = 40
 _ROOM = 0.42
 
 
@@ -291,7 +297,8 @@ def draw_plan(figure: Figure | SubFigure, made: Plan, option: Option) -> None:
         upper.set_title(f"What is lost about one {request.unit.subject}, by its age")
         plain_numbers(upper)
         for place, per in enumerate(lengths):
-            _draw_stages(lower, place, [each for each in figures if each.per == per])
+            stages = [(each.lag, _width(each)) for each in figures if each.per == per]
+            _draw_stages(lower, place, stages, _RELEASED)
         lower.set_yticks(range(len(lengths)), lengths)
         lower.set_ylim(len(lengths) - 0.5, -0.7)
         lower.grid(axis="y", visible=False)
@@ -307,15 +314,87 @@ def draw_plan(figure: Figure | SubFigure, made: Plan, option: Option) -> None:
         upper.legend(handles=handles, loc="upper left")
 
 
-def _draw_stages(axes: Axes, place: int, stages: Sequence[PublishedFigure]) -> None:
-    """A length of figures: a line from its first stage on, which becomes thicker with each."""
-    ends = [*(each.lag for each in stages[1:]), axes.get_xlim()[1] * 1e12]
-    for number, (stage, end) in enumerate(zip(stages, ends, strict=True)):
-        look: dict[str, Any] = {"color": _RELEASED, "zorder": 2, "clip_on": True}
-        axes.hlines(place, stage.lag, end, linewidth=2.0 + 2.5 * number, **look)
-        axes.plot([stage.lag], [place], marker="o", markersize=6, color=_RELEASED, zorder=3)
+def _draw_stages(axes: Axes, place: int, stages: Sequence[tuple[float, str]], colour: str) -> None:
+    """A length of figures with lags and how exact they are: a line from its first stage on, which
+    becomes thicker with each."""
+    ends = [*(lag for lag, _ in stages[1:]), axes.get_xlim()[1] * 1e12]
+    for number, ((lag, exact), end) in enumerate(zip(stages, ends, strict=True)):
+        look: dict[str, Any] = {"color": colour, "zorder": 2, "clip_on": True}
+        axes.hlines(place, lag, end, linewidth=2.0 + 2.5 * number, **look)
+        axes.plot([lag], [place], marker="o", markersize=6, color=colour, zorder=3)
         note: dict[str, Any] = {"textcoords": "offset points", "fontsize": 9}
-        axes.annotate(f"± {stage.half_width:,}", (stage.lag, place), (2, 6), **note)
+        axes.annotate(exact, (lag, place), (2, 6), **note)
+
+
+def _width(figure: PublishedFigure | PlannedFigure) -> str:
+    return f"± {figure.half_width:,}"
+
+
+def draw_publication(plan: PublicationPlan) -> Figure:
+    """A picture of the plan of a publication, over one axis of time: above, what everything reveals
+    about one unit by its age, below the promise; below, the figures of each measure, how long after
+    their end they appear, and how far they may then be from the true count (95 %)."""
+    publication = plan.publication
+    tick, subject = publication.tick_seconds, publication.unit.subject
+    steps = [(seconds / tick, loss) for seconds, loss in plan.losses]
+    limits = [(seconds, float(most)) for seconds, most in publication.limits]
+    rows = {
+        f"{part.measure.name}{', overall' * (part.part == 'overall')}: {per}": (colour, stages)
+        for part, series in zip(publication.parts, plan.series, strict=True)
+        for colour in [COLOURS[publication.measures.index(part.measure) % len(COLOURS)]]
+        for per, stages in _stages_of(plan, series).items()
+    }
+    lags = [lag for _, stages in rows.values() for lag, _ in stages]
+    known = [age for age, _ in steps[:_MOST_STEPS]] + [(age or 0) / tick for age, _ in limits]
+    oldest = max(4.0 * max(known + lags), UNITS["w"] / tick)
+    figure = new_figure(8.2, 3.6 + _ROOM * len(rows))
+    with matplotlib.rc_context(RC):
+        ratios = (3.0, 0.9 + _ROOM * len(rows))
+        upper, lower = figure.subplots(2, 1, sharex=True, height_ratios=ratios)
+        ages = [0.0, *(age for age, _ in steps), oldest * 2]
+        losses = [0.0, *(loss for _, loss in steps), steps[-1][1]]
+        look: dict[str, Any] = {"color": COLOURS[0], "linewidth": 2.0, "zorder": 3}
+        upper.plot(ages, losses, drawstyle="steps-post", **look)
+        upper.fill_between(ages, losses, step="post", color=_BAND, alpha=0.45, linewidth=0)
+        begin = 0.0
+        for age, most in limits:
+            end = oldest * 2 if age is None else age / tick
+            look = {"color": COLOURS[1], "linewidth": 1.6, "linestyle": (0, (4, 2)), "zorder": 4}
+            upper.hlines(most, begin, end, **look)
+            begin = end
+        upper.set_ylim(0.0, 1.15 * limits[-1][1])
+        upper.set_ylabel("privacy loss (epsilon)")
+        name = publication.title or publication.name
+        upper.set_title(f"{name}: what is lost about one {subject}, by its age")
+        plain_numbers(upper)
+        handles = [
+            Line2D([], [], color=COLOURS[0], linewidth=2.0, label="loss, exact"),
+            Line2D([], [], color=COLOURS[1], linestyle=(0, (4, 2)), label="promise"),
+        ]
+        upper.legend(handles=handles, loc="upper left")
+        _age_axis(lower, math.ceil(oldest), tick, subject)
+        for place, (colour, stages) in enumerate(rows.values()):
+            _draw_stages(lower, place, stages, colour)
+        lower.set_yticks(range(len(rows)), [*rows])
+        lower.set_ylim(len(rows) - 0.5, -0.8)
+        lower.grid(axis="y", visible=False)
+        lower.set_title("Figures: when they appear after their end, and how exact they are (95 %)")
+        lower.set_xlabel(f"age of the {subject}, or time after a figure's end")
+    return figure
+
+
+def _stages_of(plan: PublicationPlan, series: Series) -> dict[str, list[tuple[float, str]]]:
+    """For each length of a series, and for its hidden keys, the lags in ticks and what is exact
+    then."""
+    tick, stages = plan.publication.tick_seconds, dict[str, list[tuple[float, str]]]()
+    for each in plan.figures_of(series):
+        length = Length.named(each.per)
+        words = each.per if length is None else length.words
+        stages.setdefault(words, []).append((each.lag_seconds / tick, _width(each)))
+    for shown in plan.hidden_of(series):
+        note = f"from {shown.persons_95:,} persons"
+        stages.setdefault("hidden keys", []).append((shown.lag_seconds / tick, note))
+    return stages
 
 
 # The axis of ages
@@ -418,7 +497,7 @@ def draw_panels(
     """Draw one small picture per key, on one axis of time: running totals with a band, or figures
     as ``bars`` with whiskers.
 
-    ``table`` has the columns of :data:`fadecount.streams.slots.Table`. Figures that are
+    ``table`` has the columns of :data:`fadecount.streams.published.Table`. Figures that are
     not final are hatched, and slots that are not over are pale. If there are more points than can
     be seen, an even selection is drawn. More than a few hundred figures become a line with a band.
     """

@@ -4,7 +4,7 @@ Users give decimals such as 0.1, and float64 has none of them: six times the nea
 0.6000000000000000333. So that this reads as 0.6, a decimal may be written for a loss up to a
 relative ``DUST`` above it, and for nothing beyond. What is shown is still never below the loss of
 the noise that runs: all noise is made for budgets that are smaller by more than that
-(:func:`fadecount.mechanisms.noise_law.scale_of`).
+(:func:`fadecount.mechanisms.noise_distribution.scale_of`).
 """
 
 from __future__ import annotations

@@ -15,13 +15,14 @@ from numpy.typing import ArrayLike, NDArray
 import fadecount as fc
 from fadecount.audit import BINS, Finding, audit, best_event, learn, loss_shown
 from tests.false_alarm import EACH
+from tests.mechanisms.any_levels import AnyLevels
 
 FALSE_ALARM = EACH
 SAMPLES = 40_000
 TRUE = [
     fc.Gradual(epsilon=1.0),
     fc.Gradual(epsilon=1.0, exponent=2.0, delay=2),
-    fc.Designed(budgets=(1.0, np.inf, 0.5)),
+    AnyLevels(budgets=(1.0, np.inf, 0.5)),
     fc.Linear(epsilon=0.8),
     fc.Refresh(window=3, epsilon_current=1.5, epsilon_past=0.5),
     fc.Binary(epsilon=2.0, horizon=15),
@@ -46,7 +47,7 @@ def test_true_claims_hold_and_most_of_the_loss_is_seen(mechanism: fc.Mechanism) 
     ("claimed", "running", "age"),
     [
         (fc.Gradual(epsilon=1.0), fc.Gradual(epsilon=1.5), 0),
-        (fc.Designed(budgets=(1.0, 0.05)), fc.Gradual(epsilon=1.0), 1),
+        (AnyLevels(budgets=(1.0, 0.05)), fc.Gradual(epsilon=1.0), 1),
         (fc.Gradual(epsilon=1.0, delay=1), fc.Gradual(epsilon=1.0), 0),
         (
             fc.Refresh(window=3, epsilon_current=1.5, epsilon_past=0.01),

@@ -81,8 +81,11 @@ def test_fresh_noise_for_every_stage_is_refuted(monkeypatch: pytest.MonkeyPatch)
     """Each stage looks as claimed; all of them together lose the sum of their budgets."""
 
     def fresh(chain: Chain, source: Any, blocks: range, width: int) -> list[NDArray[np.int64]]:
-        stages = [DiscreteLaplace(law.scale) for law in (*chain._differences, chain.sharpest)]
-        return [source.many(law, 0, range(1), blocks, width)[0] for law in stages]
+        stages = [
+            DiscreteLaplace(distribution.scale)
+            for distribution in (*chain._differences, chain.sharpest)
+        ]
+        return [source.many(distribution, 0, range(1), blocks, width)[0] for distribution in stages]
 
     monkeypatch.setattr(Chain, "many", fresh)
     findings = audit(STAGES, [2, 3, 6], samples=SAMPLES, false_alarm=EACH)

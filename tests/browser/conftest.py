@@ -14,8 +14,8 @@ from numpy.typing import NDArray
 
 import fadecount as fc
 from fadecount.mechanisms import Unit
-from fadecount.service.settings import open_store
 from fadecount.streams import Description, Group, Ticks
+from fadecount.streams.storage import open_store
 from tests.browser.fonts import font_configuration
 from tests.service.harness import Harness, StillClock
 

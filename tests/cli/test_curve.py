@@ -60,7 +60,7 @@ def test_json_holds_the_exact_figures(capsys: pytest.CaptureFixture[str]) -> Non
         fc.Linear(epsilon=1.0),
         fc.Binary(epsilon=1.0, horizon=1000),
         fc.Refresh(window=7, epsilon_current=1.0, epsilon_past=0.1),
-        fc.Designed(budgets=(0.1, float("inf"))),
+        fc.Totals(fc.Level(1, 0.5), fc.Level(60, 0.5)),
         fc.Blocks(fc.Level(1, 0.5), fc.Level(60, 0.5, lag=61)),
     ],
 )

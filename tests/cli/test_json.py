@@ -60,7 +60,7 @@ def test_every_example_is_a_command_with_json() -> None:
 def test_no_json_inside_strings(
     command: tuple[str, ...], folder: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    (folder / "designed.json").write_text(fc.Designed(budgets=(float("inf"), 0.5)).to_json())
+    (folder / "designed.json").write_text(fc.Intervals.levels([0.5] * 7).to_json())
     if "state" in EXAMPLES[command]:
         assert main(["run", "first.csv", *STORED, "--output", "one.csv"]) == 0
         capsys.readouterr()

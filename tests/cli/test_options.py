@@ -47,7 +47,7 @@ def test_what_is_missing_or_wrong_is_named(line: str, named: str) -> None:
 
 
 def test_a_plan_is_read_from_its_file(tmp_path: Path) -> None:
-    for mechanism in (fc.Linear(epsilon=0.5), fc.Designed(budgets=(0.5, float("inf")))):
+    for mechanism in (fc.Linear(epsilon=0.5), fc.Intervals.levels((0.5, 0.25))):
         path = tmp_path / "plan.json"
         path.write_text(mechanism.to_json(), encoding="utf-8")
         assert parsed(f"--plan {path}") == mechanism

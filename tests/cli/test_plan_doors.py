@@ -104,7 +104,7 @@ def accepted(chosen: Chosen, file: str, number: int) -> bool:
     body = {"name": "served", "tick": tick, "mechanism": plan, "unit": caps}
     served = _description(msgspec.convert(body, NewStream))
     for age, loss in plan["plan"]["option"]["curve"].items():
-        assert served.loss().at_age(int(age)).epsilon <= loss * (1 + 1e-9), (chosen, age)
+        assert served.loss.at_age(int(age)).epsilon <= loss * (1 + 1e-9), (chosen, age)
     return taken_by_spark(file, tick, served.unit)
 
 

@@ -173,19 +173,6 @@ def test_an_old_backup_is_refused_until_its_loss_is_accepted(
     error = capsys.readouterr().err
     assert "published up to step 15" in error
     assert error.count("\n") == 1
-    accept = ["streams", "accept-history", "pages", "--state", "state", "--other-histories", "1"]
-    assert main(accept) == 1, "only with --yes"
-    assert main([*accept, "--yes"]) == 0
-    assert (
-        "Other histories of it: 1. What is lost about one event, after a day"
-        in capsys.readouterr().out
-    )
-    assert main([*accept, "--yes"]) == 1, "once"
-    assert main(["run", "second.csv", *STORED, "--output", "three.csv"]) == 0
-    capsys.readouterr()
-    assert main(["streams", "curve", "pages", "--state", "state", "--json"]) == 0
-    first = json.loads(capsys.readouterr().out)[0]
-    assert first["loss"] == 2 * fc.Gradual(epsilon=4.0).loss(first["age"])
 
 
 @pytest.mark.parametrize(

@@ -67,9 +67,9 @@ class NamedNoise:
         return mixed % (2 * self._spread + 1) - self._spread
 
     def many(
-        self, law: DiscreteLaplace, level: int, rounds: range, nodes: range, width: int
+        self, distribution: DiscreteLaplace, level: int, rounds: range, nodes: range, width: int
     ) -> NDArray[np.int64]:
-        assert law.scale > 0
+        assert distribution.scale > 0
         values = [
             self.value(level, each, node, key)
             for each in rounds

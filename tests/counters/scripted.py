@@ -9,6 +9,7 @@ from numpy.typing import ArrayLike, NDArray
 import fadecount as fc
 from fadecount.mechanisms import CARRY
 from fadecount.noise import DiscreteLaplace
+from tests.mechanisms.any_levels import AnyLevels
 
 Name = tuple[int, int, int]
 
@@ -30,10 +31,10 @@ class ScriptedNoise:
         self.calls = 0
 
     def many(
-        self, law: DiscreteLaplace, level: int, rounds: range, nodes: range, width: int
+        self, distribution: DiscreteLaplace, level: int, rounds: range, nodes: range, width: int
     ) -> NDArray[np.int64]:
         values = [
-            self._give(law, (level, each, node), key)
+            self._give(distribution, (level, each, node), key)
             for each in rounds
             for node in nodes
             for key in range(width)
@@ -42,9 +43,9 @@ class ScriptedNoise:
         array.flags.writeable = False
         return array
 
-    def _give(self, law: DiscreteLaplace, name: Name, key: int) -> int:
+    def _give(self, distribution: DiscreteLaplace, name: Name, key: int) -> int:
         assert (name, key) not in self.asked, f"{name} was drawn twice for key {key}"
-        assert self.scales.setdefault(name[0], law.scale) == law.scale
+        assert self.scales.setdefault(name[0], distribution.scale) == distribution.scale
         self.asked.add((name, key))
         self.calls += 1
         return scripted_value(name, key)
@@ -55,7 +56,7 @@ def names_in_use(mechanism: fc.Mechanism, step: int) -> dict[Name, float]:
     of each mechanism."""
     if isinstance(mechanism, fc.Linear):
         return {(0, 0, step - 1): mechanism.epsilon} if step > 1 else {}
-    if isinstance(mechanism, fc.Gradual | fc.Designed):
+    if isinstance(mechanism, fc.Gradual | AnyLevels):
         clock = max(step - mechanism.delay, 0)
         names: dict[Name, float] = {}
         for level in range(clock.bit_length()):

@@ -1,5 +1,5 @@
 """Counters of blocks: the definition read literally, golden runs, any way of stepping and saving,
-and the laws of what comes out."""
+and the distributions of what comes out."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ from fadecount.errors import (
     SumOverflowError,
 )
 from fadecount.mechanisms import Figure
-from fadecount.mechanisms.noise_law import variance_of
+from fadecount.mechanisms.noise_distribution import variance_of
 from fadecount.noise import DiscreteLaplace, Lineage
 from tests.counters.block_reference import NamedNoise, live_totals, published
 from tests.mechanisms.block_oracles import random_design
@@ -412,11 +412,11 @@ def test_scripted_noise_is_never_asked_for_with_another_law() -> None:
             self.scales: dict[tuple[int, int], set[float]] = {}
 
         def many(
-            self, law: DiscreteLaplace, level: int, rounds: range, nodes: range, width: int
+            self, distribution: DiscreteLaplace, level: int, rounds: range, nodes: range, width: int
         ) -> NDArray[np.int64]:
             for each in rounds:
-                self.scales.setdefault((level, each), set()).add(law.scale)
-            return super().many(law, level, rounds, nodes, width)
+                self.scales.setdefault((level, each), set()).add(distribution.scale)
+            return super().many(distribution, level, rounds, nodes, width)
 
     sources = Recorded(), Recorded()
     one = fc.Counter._with_noise(SMALL, sources[0])

@@ -11,10 +11,11 @@ import fadecount as fc
 from fadecount.counters import Counter, paths
 from fadecount.noise import DiscreteLaplace
 from tests.counters.scripted import ScriptedNoise, naive_outputs
+from tests.mechanisms.any_levels import AnyLevels
 
 MECHANISMS = [
     fc.Gradual(epsilon=0.3, exponent=2.0),
-    fc.Designed(budgets=(0.3, np.inf, 0.2), delay=3),
+    AnyLevels(budgets=(0.3, np.inf, 0.2), delay=3),
     fc.Linear(epsilon=0.4),
     fc.Binary(epsilon=1.0, horizon=700),
     fc.Refresh(window=5, epsilon_current=0.9, epsilon_past=0.2),
@@ -28,13 +29,13 @@ class FailingNoise(ScriptedNoise):
     left = -1
 
     def many(
-        self, law: DiscreteLaplace, level: int, rounds: range, nodes: range, width: int
+        self, distribution: DiscreteLaplace, level: int, rounds: range, nodes: range, width: int
     ) -> NDArray[np.int64]:
         self.left -= 1
         if self.left == 0:
             self.asked.clear()
             raise OSError("no entropy")
-        return super().many(law, level, rounds, nodes, width)
+        return super().many(distribution, level, rounds, nodes, width)
 
 
 @pytest.mark.parametrize("mechanism", MECHANISMS, ids=repr)

@@ -14,6 +14,7 @@ from numpy.typing import NDArray
 import fadecount as fc
 from fadecount.counters import Counter
 from tests.counters.scripted import Name, ScriptedNoise, naive_outputs, names_in_use
+from tests.mechanisms.any_levels import AnyLevels
 from tests.mechanisms.examples import ALL
 
 STEPS = 1000
@@ -22,7 +23,7 @@ DELAYED: list[fc.Mechanism] = [
     for delay in (0, 1, 7)
     for make in (
         fc.Gradual(epsilon=0.3, exponent=2.0, delay=delay),
-        fc.Designed(budgets=(0.3, np.inf, 0.2), delay=delay),
+        AnyLevels(budgets=(0.3, np.inf, 0.2), delay=delay),
     )
 ]
 

@@ -16,7 +16,7 @@ import fadecount as fc
 from fadecount.calendar import Calendar
 from fadecount.counters.figures import FigureMaker, OpenBlock
 from fadecount.errors import ForkedError
-from fadecount.mechanisms.noise_law import variance_of
+from fadecount.mechanisms.noise_distribution import variance_of
 from fadecount.noise import DiscreteLaplace, Lineage
 from tests.counters.block_reference import NamedNoise
 from tests.counters.test_block_counters import SMALL
@@ -197,10 +197,15 @@ class TestSystemNoise:
 
         class Recorded(NamedNoise):
             def many(
-                self, law: DiscreteLaplace, level: int, rounds: range, nodes: range, width: int
+                self,
+                distribution: DiscreteLaplace,
+                level: int,
+                rounds: range,
+                nodes: range,
+                width: int,
             ) -> NDArray[np.int64]:
                 asked.extend((level, node) for _ in rounds for node in nodes)
-                return super().many(law, level, rounds, nodes, width)
+                return super().many(distribution, level, rounds, nodes, width)
 
         maker = FigureMaker(SMALL, equal(SMALL), 2, Recorded())
         for step in range(1, 70):

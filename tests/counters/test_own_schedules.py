@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import numpy as np
 import pytest
 
@@ -34,7 +36,7 @@ def test_new_keys_get_the_variables_in_use() -> None:
     source.asked.clear()
     widen(counter, 1)
     tails = parts_of(counter).tails
-    assert len(tails) == mechanism.noise.rows(7) > 1
+    assert len(tails) == len(mechanism.noise.in_use(7)) > 1
     assert all(old == new for old, new in tails)  # the script gives both the same
     assert counter.extend([[1, 1]] * (HORIZON - 7)).shape == (HORIZON - 7, 2)
 
@@ -42,6 +44,7 @@ def test_new_keys_get_the_variables_in_use() -> None:
 def test_a_state_with_too_much_noise_is_refused() -> None:
     counter = fc.Counter(random_schedule(5))
     counter.extend([0] * 4)
-    counter._path.tails = [row * 0 + (1 << 58) for row in counter._path.tails]
+    path: Any = counter._path
+    path.tails = [row * 0 + (1 << 58) for row in path.tails]
     with pytest.raises(fc.errors.SavedStateError, match="consistent"):
         fc.Counter.resume(counter.save())

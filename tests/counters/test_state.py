@@ -19,6 +19,7 @@ from fadecount.counters.counter import counter_of, parts_of, widen
 from fadecount.counters.state import Parts
 from fadecount.errors import SavedStateError
 from tests.counters.scripted import ScriptedNoise
+from tests.mechanisms.any_levels import AnyLevels
 from tests.streams.scripted import NamedNoise, expected, names_in_use, value_of
 
 
@@ -136,7 +137,6 @@ def test_numbers_that_no_counter_reaches_are_refused() -> None:
 
 
 def test_mechanisms_that_no_counter_runs_are_refused() -> None:
-    refuse(rewritten(mechanism=fc.Designed(budgets=(np.inf, 0.5), delay=2).to_json()), "damaged")
     refuse(rewritten(mechanism=fc.Gradual(epsilon=0.5, delay=3).to_json()), "damaged")
     refuse(rewritten(mechanism=fc.Gradual(epsilon=0.5).to_json().replace("0.5", "-0.5")), "damaged")
     past = saved(fc.Binary(epsilon=0.5, horizon=9))
@@ -167,7 +167,7 @@ MECHANISMS = (
     fc.Gradual(epsilon=0.5, delay=3),
     fc.Refresh(window=5, epsilon_current=0.5, epsilon_past=0.25),
     fc.Binary(epsilon=1.0, horizon=64),
-    fc.Designed(budgets=(0.5, float("inf"), 0.25), delay=1),
+    AnyLevels(budgets=(0.5, float("inf"), 0.25), delay=1),
 )
 
 

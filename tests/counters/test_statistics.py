@@ -13,6 +13,7 @@ from scipy import stats
 import fadecount as fc
 from tests.counters.scripted import names_in_use
 from tests.false_alarm import EACH, explained
+from tests.mechanisms.any_levels import AnyLevels
 
 KEYS = 100_000
 STEPS = 10
@@ -23,7 +24,7 @@ covariance."""
 
 COVARIED: list[fc.Mechanism] = [
     fc.Gradual(epsilon=0.5, exponent=1.5, delay=1),
-    fc.Designed(budgets=(0.5, math.inf, 0.2)),
+    AnyLevels(budgets=(0.5, math.inf, 0.2)),
     fc.Refresh(window=3, epsilon_current=0.8, epsilon_past=0.3),
     fc.Binary(epsilon=1.5, horizon=STEPS),
 ]
@@ -80,7 +81,7 @@ AUDITED: list[tuple[fc.Mechanism, fc.Mechanism]] = [
         fc.Gradual(epsilon=1.0, exponent=0.0, delay=2),
         fc.Gradual(epsilon=1.5, exponent=0.0, delay=2),
     ),
-    (fc.Designed(budgets=(1.0, 0.2)), fc.Designed(budgets=(1.5, 0.2))),
+    (AnyLevels(budgets=(1.0, 0.2)), AnyLevels(budgets=(1.5, 0.2))),
     (fc.Linear(epsilon=1.0), fc.Linear(epsilon=1.5)),
     (fc.Binary(epsilon=3.0, horizon=7), fc.Binary(epsilon=4.5, horizon=7)),
     (

@@ -8,6 +8,7 @@ import os
 import random
 import tempfile
 from collections.abc import Iterator, Sequence
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -22,7 +23,7 @@ from fadecount.counters.counter import counter_of
 from fadecount.counters.figures import OpenBlock
 from fadecount.counters.state import Parts
 from fadecount.streams import inputs, state, stream
-from fadecount.streams.embargo import hold_back
+from fadecount.streams.embargo import embargo
 from fadecount.streams.status import Status, read_status
 from tests.streams.conftest import postgres_url
 
@@ -94,9 +95,11 @@ def test_it_notices_a_cap_that_is_passed(folder: Path, monkeypatch: pytest.Monke
 def test_it_notices_a_position_that_is_not_stored_with_what_was_read(
     folder: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    written = inputs.Intake._write
+    accept = inputs.Intake._accept
     monkeypatch.setattr(
-        inputs.Intake, "_write", lambda intake, tick, taken, _: written(intake, tick, taken, None)
+        inputs.Intake,
+        "_accept",
+        lambda intake, acceptance: accept(intake, replace(acceptance, position=None)),
     )
     with pytest.raises(AssertionError, match=r"were not stored together|nobody sent"):
         campaign(folder, 100, 1, None, lives_per_store=20)
@@ -134,9 +137,9 @@ def test_it_notices_a_figure_that_is_shown_before_its_time(
 ) -> None:
     def early(place: Any, waiting: Sequence[tuple[int, Any]]) -> None:
         sooner = [(tick - (15 if rows.stage else 2), rows) for tick, rows in waiting]
-        hold_back(place, sooner)
+        embargo(place, sooner)
 
-    monkeypatch.setattr(stream, "hold_back", early)
+    monkeypatch.setattr(stream, "embargo", early)
     with pytest.raises(AssertionError, match="shown before their time"):
         campaign(folder, 100, 1, None)
 
@@ -146,8 +149,8 @@ def test_it_notices_figures_that_are_lost_under_embargo(
 ) -> None:
     monkeypatch.setattr(
         stream,
-        "hold_back",
-        lambda place, waiting: hold_back(place, waiting[1:]),
+        "embargo",
+        lambda place, waiting: embargo(place, waiting[1:]),
     )
     with pytest.raises(AssertionError, match="are missing"):
         campaign(folder, 100, 1, None)

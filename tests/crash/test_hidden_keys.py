@@ -11,6 +11,7 @@ import pytest
 from campaigns.crash.worker import Killer
 
 from fadecount.streams.figures import read_figures, unpacked
+from fadecount.streams.seal import TAG
 from tests.streams.backends import Backend
 from tests.streams.conftest import backend, postgres_url
 from tests.streams.hidden_keys import FIRST, ScriptedNoise, bring, create, shown
@@ -69,7 +70,7 @@ def test_a_day_is_drawn_once(backend: Backend, step: str) -> None:
         assert bool(database.query("SELECT 1 FROM hidden")) is not committed
         waiting = database.query("SELECT body FROM embargo WHERE level = -1")
         assert len(waiting) == committed
-        before = [list(each.keys) for each in read_figures(database, 1, -1, 0, 0, 1 << 40)]
+        before = [list(each.keys) for each in read_figures(database, 1, 0, -1, 0, 0, 1 << 40)]
         if not committed:
             bring(stream, "x", ["late"])  # again: it is one person's first key of the day
         stream.close_through(FIRST + 60)
@@ -81,7 +82,7 @@ def test_a_day_is_drawn_once(backend: Backend, step: str) -> None:
     assert table == [(0, "a", 1, 3 + drawn), (0, "b", 1, 2), (0, "c", 1, 2 + 20 + drawn)]
     if committed:
         assert before == [["a", "b"]]
-        (values,), keys = unpacked(bytes(waiting[0][0])[57:])
+        (values,), keys = unpacked(bytes(waiting[0][0])[:-TAG])
         assert list(zip(keys, values.tolist(), strict=True)) == [row[1::2] for row in table]
 
 

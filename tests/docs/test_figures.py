@@ -85,7 +85,7 @@ def test_the_tables_of_one_promise(tmp_path: Path, capsys: pytest.CaptureFixture
     for (_, *cells), name in zip(beside, names, strict=True):
         plain = [cell.replace("*", "").partition(",")[0] for cell in cells]
         assert plain == figures[name][:5]
-    assert beside[0][-1].endswith(f"then **{figures[names[0]][-1]}**")
+    assert beside[0][-1].endswith(f"then {figures[names[0]][-1]}")
     for column in range(5):  # the best is bold
         values = {name: figures[name][column] for name in names}
         best = min(float(each) for each in values.values() if each != "\N{EN DASH}")

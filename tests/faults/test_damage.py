@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import random
 import shutil
+import sqlite3
+from contextlib import closing
 from pathlib import Path
 
 import pytest
@@ -78,6 +80,56 @@ def test_every_byte_of_small_tables_counts(intact: Path, tmp_path: Path) -> None
         path = copied(intact, tmp_path / "v")
         path.write_bytes(content[:at] + bytes([content[at] ^ 2]) + content[at + 1 :])
         assert not outcome(tmp_path / "v"), word
+
+
+def check_structure(database: sqlite3.Connection) -> None:
+    """SQLite's own check finds nothing."""
+    database.commit()
+    assert database.execute("PRAGMA integrity_check").fetchall() == [("ok",)]
+
+
+@pytest.mark.parametrize("table", ["state", "inputs", "figures"])
+def test_a_bit_that_flips_in_a_value_is_found_though_sqlite_does_not(
+    intact: Path, tmp_path: Path, table: str
+) -> None:
+    with closing(sqlite3.connect(copied(intact, tmp_path / "v"))) as database:
+        sql = f"SELECT rowid, body FROM {table} ORDER BY rowid LIMIT 1"  # noqa: S608 - constants
+        ((row, body),) = database.execute(sql).fetchall()
+        flipped = bytes([body[0] ^ 1]) + body[1:]
+        database.execute(f"UPDATE {table} SET body = ? WHERE rowid = ?", (flipped, row))  # noqa: S608
+        check_structure(database)
+    assert not outcome(tmp_path / "v")
+
+
+def test_a_part_that_is_older_than_the_others_or_missing_is_found(
+    intact: Path, tmp_path: Path
+) -> None:
+    """As if the disk had lost a write: the noise of an interval that ended would be used again."""
+    newer = tmp_path / "newer"
+    copied(intact, newer)
+    with open_store(newer) as store:
+        store.open("doors").close_through(TICKS)
+    attach = f"ATTACH '{copied(intact, tmp_path / 'older')}' AS older"
+    with closing(sqlite3.connect(newer / "state" / "streams.db")) as database:
+        database.execute(attach)
+        parts = database.execute(
+            "SELECT kind, number FROM main.state JOIN older.state AS other USING (kind, number)"
+            " WHERE main.state.body <> other.body"
+        ).fetchall()
+        assert len(parts) >= 2
+    for kind, number in parts:
+        part = f"kind = {kind} AND number = {number}"
+        shutil.copytree(newer, tmp_path / "v", dirs_exist_ok=True)
+        with closing(sqlite3.connect(tmp_path / "v" / "state" / "streams.db")) as database:
+            database.execute(attach)
+            older = f"SELECT body FROM older.state WHERE {part}"  # noqa: S608 - numbers
+            database.execute(f"UPDATE main.state SET body = ({older}) WHERE {part}")  # noqa: S608
+            check_structure(database)
+        assert not outcome(tmp_path / "v")
+        with closing(sqlite3.connect(copied(newer, tmp_path / "v"))) as database:
+            database.execute(f"DELETE FROM state WHERE {part}")  # noqa: S608
+            check_structure(database)
+        assert not outcome(tmp_path / "v")
 
 
 @pytest.mark.parametrize("share", [0.0, 0.05, 0.5, 0.9, 0.999])

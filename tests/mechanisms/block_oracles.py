@@ -88,9 +88,9 @@ def program_loss(mechanism: fc.Blocks, position: int, now: int) -> float:
 
 
 def chain_law(ratios: list[Fraction], reach: int) -> dict[tuple[int, ...], Fraction]:
-    """The joint law of the noises of a chain on ``-reach .. reach``, the coarsest first, with
-    rational ratios in place of exp(-budget)."""
-    law: dict[tuple[int, ...], Fraction] = {
+    """The joint distribution of the noises of a chain on ``-reach .. reach``, the coarsest first,
+    with rational ratios in place of exp(-budget)."""
+    distribution: dict[tuple[int, ...], Fraction] = {
         (z,): (1 - ratios[-1]) / (1 + ratios[-1]) * ratios[-1] ** abs(z)
         for z in range(-reach, reach + 1)
     }
@@ -100,9 +100,9 @@ def chain_law(ratios: list[Fraction], reach: int) -> dict[tuple[int, ...], Fract
             m: (1 - atom) * (1 - coarse) / (1 + coarse) * coarse ** abs(m) + (atom if m == 0 else 0)
             for m in range(-reach, reach + 1)
         }
-        law = {
+        distribution = {
             (noises[0] + m, *noises): chance * other
-            for noises, chance in law.items()
+            for noises, chance in distribution.items()
             for m, other in step.items()
         }
-    return law
+    return distribution

@@ -10,6 +10,7 @@ from numpy.typing import NDArray
 
 import fadecount as fc
 from fadecount.mechanisms import RunningTotal
+from tests.mechanisms.any_levels import AnyLevels
 
 INF = math.inf
 _RANDOM = np.random.default_rng(20241).uniform(0.05, 2.0, 7).tolist()
@@ -22,10 +23,10 @@ EXAMPLES: dict[str, list[RunningTotal]] = {
         fc.Gradual(epsilon=0.25, exponent=2.0, delay=7),
         fc.Gradual(epsilon=0.2, exponent=3.0),
     ],
-    "designed": [
-        fc.Designed(budgets=(0.5, 0.25, 0.125)),
-        fc.Designed(budgets=(0.3, INF, 0.4, INF), delay=1),
-        fc.Designed(budgets=tuple(_RANDOM), delay=7),
+    "any levels": [
+        AnyLevels(budgets=(0.5, 0.25, 0.125)),
+        AnyLevels(budgets=(0.3, INF, 0.4, INF), delay=1),
+        AnyLevels(budgets=tuple(_RANDOM), delay=7),
     ],
     "linear": [fc.Linear(epsilon=0.4)],
     "refresh": [
@@ -45,12 +46,12 @@ SEQUENCES: dict[str, fc.Mechanism] = {
     "rising slowly": fc.Gradual(epsilon=0.5, exponent=1.5),
     "rising": fc.Gradual(epsilon=0.25, exponent=2.0, delay=1),
     "rising fast": fc.Gradual(epsilon=0.25, exponent=3.0, delay=5),
-    "falling": fc.Designed(budgets=(1.0, 0.9, 0.4, 0.35, 0.1)),
-    "random": fc.Designed(budgets=tuple(_RANDOM)),
-    "random, delayed": fc.Designed(budgets=tuple(reversed(_RANDOM)), delay=3),
-    "without noise on some levels": fc.Designed(budgets=(0.5, INF, 0.7, INF, INF, 0.3)),
-    "without noise above": fc.Designed(budgets=(0.5, 0.3, INF), delay=1),
-    "without noise on the first level": fc.Designed(budgets=(INF, 0.3, 0.7, INF, 0.2)),
+    "falling": AnyLevels(budgets=(1.0, 0.9, 0.4, 0.35, 0.1)),
+    "random": AnyLevels(budgets=tuple(_RANDOM)),
+    "random, delayed": AnyLevels(budgets=tuple(reversed(_RANDOM)), delay=3),
+    "without noise on some levels": AnyLevels(budgets=(0.5, INF, 0.7, INF, INF, 0.3)),
+    "without noise above": AnyLevels(budgets=(0.5, 0.3, INF), delay=1),
+    "without noise on the first level": AnyLevels(budgets=(INF, 0.3, 0.7, INF, 0.2)),
 }
 """Level budgets in every order of size."""
 

@@ -17,6 +17,7 @@ from scipy.optimize import linprog
 from scipy.sparse import coo_array, hstack
 
 import fadecount as fc
+from tests.mechanisms.any_levels import AnyLevels
 
 Uses = Callable[[int], dict[Hashable, float]]
 """From a step to the noise variables in its output, with their budgets."""
@@ -33,7 +34,7 @@ def uses_of(mechanism: fc.Mechanism) -> Uses:
         return lambda t: _dyadic(
             t - mechanism.delay, lambda level: mechanism.epsilon * (1.0 + level) ** power
         )
-    if isinstance(mechanism, fc.Designed):
+    if isinstance(mechanism, AnyLevels):
         last = len(mechanism.budgets) - 1
         return lambda t: _dyadic(
             t - mechanism.delay, lambda level: mechanism.budgets[min(level, last)]

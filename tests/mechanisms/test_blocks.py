@@ -1,5 +1,5 @@
-"""Block counters: golden numbers, exact losses by independent oracles, exact output laws, errors,
-and everything that is refused."""
+"""Block counters: golden numbers, exact losses by independent oracles, exact output distributions,
+errors, and everything that is refused."""
 
 from __future__ import annotations
 
@@ -18,8 +18,8 @@ import pytest
 import fadecount as fc
 from fadecount.errors import ParameterError
 from fadecount.mechanisms import Loss
-from fadecount.mechanisms.blocks import mean_frontier
-from fadecount.mechanisms.noise_law import variance_of
+from fadecount.mechanisms.levels import mean_frontier
+from fadecount.mechanisms.noise_distribution import variance_of
 from tests.mechanisms.block_oracles import (
     chain_law,
     pairs,
@@ -187,7 +187,7 @@ def check_design(mechanism: fc.Blocks) -> None:
 
 
 class TestOutputLaw:
-    """The exact law of what is published, in tiny cases and in both directions."""
+    """The exact distribution of what is published, in tiny cases and in both directions."""
 
     def test_an_adversary_who_chooses_inputs_from_the_records(self) -> None:
         """Two children and their block, the second count chosen from the first child's figure."""
@@ -195,14 +195,14 @@ class TestOutputLaw:
         reach = 14
 
         def world(first: int) -> dict[tuple[int, ...], Fraction]:
-            law: dict[tuple[int, ...], Fraction] = {}
+            distribution: dict[tuple[int, ...], Fraction] = {}
             for one, two, whole in product(range(-reach, reach + 1), repeat=3):
                 seen = first + one
                 second = seen % 3
                 record = (seen, second + two, first + second + whole)
                 chance = small ** (abs(one) + abs(two)) * large ** abs(whole)
-                law[record] = law.get(record, Fraction(0)) + chance
-            return law
+                distribution[record] = distribution.get(record, Fraction(0)) + chance
+            return distribution
 
         without, with_event = world(0), world(1)
         both = [record for record in without if record in with_event]
@@ -211,9 +211,9 @@ class TestOutputLaw:
         assert min(ratios) == small * large
 
     def test_all_stages_together_lose_what_the_last_one_loses(self) -> None:
-        law = chain_law([Fraction(3, 4), Fraction(1, 2), Fraction(1, 4)], 5)
-        ratios = [law[noises] / law[shifted] for noises in law
-                  if (shifted := tuple(z + 1 for z in noises)) in law]  # fmt: skip
+        distribution = chain_law([Fraction(3, 4), Fraction(1, 2), Fraction(1, 4)], 5)
+        ratios = [distribution[noises] / distribution[shifted] for noises in distribution
+                  if (shifted := tuple(z + 1 for z in noises)) in distribution]  # fmt: skip
         assert max(ratios) == 4
         assert min(ratios) == Fraction(1, 4)
         # a stage with fresh noise would lose the sum: 4 * 2 * 4 / 3
@@ -361,16 +361,12 @@ class TestBadInput:
             ),
             (lambda: BLOCKS(LEVEL(7, 1), LEVEL(7, 2)), r"levels\[1\] length must be a la"),
             (
-                lambda: BLOCKS(LEVEL(1, 1, lag=5), LEVEL(2, 1, lag=4)),
-                r"levels\[1\] lag must be at least 5, the lag of the level below, got 4; lags must"
-                " not fall",
+                lambda: BLOCKS(LEVEL(1, 1, lag=5), LEVEL(2, 1, lag=4)).mse(10),
+                r"levels\[1\] lag must be at least 5, the last lag of the level below, for a live"
+                " total, got 4; lags must not fall with the length; or publish figures only",
             ),
             (
-                lambda: BLOCKS(LEVEL(1, 1, later=((9, 2),)), LEVEL(2, 1, lag=8)),
-                r"levels\[1\] lag must be at least 9, the last lag of the level below, got 8; move",
-            ),
-            (
-                lambda: BLOCKS(LEVEL(1, 1, later=((9, 2),)), LEVEL(2, 1)),
+                lambda: fc.Counter(BLOCKS(LEVEL(1, 1, later=((9, 2),)), LEVEL(2, 1, lag=8))),
                 r"levels\[1\] lag must be at least 9",
             ),
             (lambda: FIRST.stage(5), "level must be an integer from 0 to 4"),

@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 
 import fadecount as fc
 from fadecount.errors import ParameterError
-from fadecount.mechanisms.noise_law import variance_of
+from fadecount.mechanisms.noise_distribution import variance_of
 from tests.mechanisms.test_every_mechanism import refuse
 
 PAIRS = [

@@ -20,7 +20,7 @@ from scipy import stats
 
 import fadecount as fc
 from fadecount.mechanisms import read_discovery
-from fadecount.mechanisms.discovery import laws_of, shown
+from fadecount.mechanisms.discovery import distributions_of, shown
 from fadecount.noise import Chain, SystemNoise
 from tests.false_alarm import EACH, explained
 from tests.mechanisms.test_every_mechanism import one_line
@@ -38,7 +38,8 @@ def discovery(
 
 
 def exact_chance(ratios: Sequence[Any], thresholds: Sequence[int], count: int, far: int) -> Any:
-    """The chance to be shown, by adding up the law of every value (numbers of any kind)."""
+    """The chance to be shown, by adding up the distribution of every value (numbers of any
+    kind)."""
 
     def laplace(p: Any, z: int) -> Any:
         return (1 - p) / (1 + p) * p ** abs(z)
@@ -82,7 +83,9 @@ class TestThresholds:
             seen = [found.chance(int(count), stage) for stage in stages]
             assert seen == pytest.approx(chances, rel=1e-11)
         for chance, name in ((0.5, "n50"), (0.95, "n95")):
-            assert [found.least(chance, stage) for stage in stages] == case[name]
+            assert [found.min_count(probability=chance, stage=stage) for stage in stages] == case[
+                name
+            ]
 
     def test_one_look(self) -> None:
         for name, threshold in GOLDEN["tau"].items():
@@ -109,7 +112,7 @@ class TestThresholds:
         for stage, epsilon in enumerate(epsilons):
             for chance in (0.5, 0.95):
                 least = best_selection(epsilon, delta, chance)
-                assert 0 <= found.least(chance, stage) - least <= 1
+                assert 0 <= found.min_count(probability=chance, stage=stage) - least <= 1
 
     @settings(max_examples=40)
     @given(
@@ -127,7 +130,7 @@ class TestThresholds:
         lower = (*thresholds[:-1], thresholds[-1] - 1)
         assert keys * found._passed(lower, 1) > delta * (1 - 1e-9)
         for stage in (0, last):
-            count = found.least(0.5, stage)
+            count = found.min_count(probability=0.5, stage=stage)
             assert found.chance(count, stage) >= 0.5 > found.chance(max(1, count - 1), stage)
 
 
@@ -135,10 +138,12 @@ class TestExactness:
     def test_tiny_case_in_rationals(self) -> None:
         """A lone person's key, and the stages of a count beside that of one more person."""
         coarse, sharp = ratios = [Fraction(3, 5), Fraction(1, 4)]
-        lone = shown(laws_of(ratios), (9, 4), 1, 60)
+        lone = shown(distributions_of(ratios), (9, 4), 1, 60)
         assert float(lone) == pytest.approx(0.0223091, rel=1e-12)
         assert float(lone) == pytest.approx(float(exact_chance(ratios, (9, 4), 1, 80)), rel=1e-15)
-        assert float(shown(laws_of(ratios[:1]), (9,), 1, 60)) == pytest.approx(0.0104976, rel=1e-12)
+        assert float(shown(distributions_of(ratios[:1]), (9,), 1, 60)) == pytest.approx(
+            0.0104976, rel=1e-12
+        )
         # Both directions. Without the person nothing is shown; with the person it is with `lone`.
         factor = 1 / sharp
         assert max(0, 1 - lone - factor * 1) + lone == lone
@@ -157,14 +162,17 @@ class TestExactness:
         pair of transcripts, both directions. Twice the loss is needed, and enough at the chance
         of one key."""
         ratio, threshold = Fraction(1, 4), 4
-        chance = shown(laws_of([ratio]), (threshold,), 1, 60)
+        chance = shown(distributions_of([ratio]), (threshold,), 1, 60)
         counts = (0, 1, 3)  # 0: nobody else brought the key, so without the person it is not shown
-        law = {count: first_transcripts(ratio, threshold, count) for count in range(1, 5)}
-        law[0] = {"hidden": Fraction(1)}
+        distribution = {count: first_transcripts(ratio, threshold, count) for count in range(1, 5)}
+        distribution[0] = {"hidden": Fraction(1)}
 
         def missing(factor: Fraction, one: int, other: int) -> Fraction:
             """How much more likely an event can be with the day than ``factor`` says."""
-            with_day, without = (law[one + 1], law[other]), (law[one], law[other + 1])
+            with_day, without = (
+                (distribution[one + 1], distribution[other]),
+                (distribution[one], distribution[other + 1]),
+            )
             return sum(
                 (
                     max(Fraction(0), p * q - factor * without[0].get(x, 0) * without[1].get(y, 0))
@@ -186,7 +194,7 @@ class TestExactness:
         ratios = [Fraction(2, 3), Fraction(2, 5), Fraction(1, 6)]
         thresholds = (10, 6, 4)
         expected = exact_chance(ratios, thresholds, count, 60)
-        found = shown(laws_of(ratios), thresholds, count, 50)
+        found = shown(distributions_of(ratios), thresholds, count, 50)
         assert float(found) == pytest.approx(float(expected), rel=1e-9)
 
     @pytest.mark.parametrize(
@@ -202,8 +210,8 @@ class TestExactness:
             assert 0 <= found.passing(len(epsilons) - 1) / expected - 1 < 1e-10
 
     def test_values_far_below_are_moved_up(self) -> None:
-        laws = laws_of([Fraction(2, 3), Fraction(2, 5), Fraction(1, 6)])
-        chances = [shown(laws, (10, 6, 4), 1, left) for left in (2, 5, 10, 40)]
+        distributions = distributions_of([Fraction(2, 3), Fraction(2, 5), Fraction(1, 6)])
+        chances = [shown(distributions, (10, 6, 4), 1, left) for left in (2, 5, 10, 40)]
         assert chances == sorted(chances, reverse=True)
         assert chances[0] > chances[-1]
 
@@ -259,7 +267,8 @@ class TestTheNoiseThatRuns:
 
     @pytest.mark.parametrize("count", [1, 4])
     def test_joint_law_of_values_and_appearance(self, count: int) -> None:
-        """(y_1, shown at 1, y_2, shown at 2) has the law of one chain and two thresholds."""
+        """(y_1, shown at 1, y_2, shown at 2) has the distribution of one chain and two
+        thresholds."""
         found = discovery([0.6, 1.5], 0.03)
         high, low = found.thresholds
         assert high > low
@@ -268,20 +277,20 @@ class TestTheNoiseThatRuns:
         z = np.arange(-60, 61)
         second = (1 - sharp) / (1 + sharp) * sharp ** np.abs(z)
         step = (1 - atom) * (1 - coarse) / (1 + coarse) * coarse ** np.abs(z) + atom * (z == 0)
-        law: dict[tuple[int, bool, int, bool], float] = {}
+        distribution: dict[tuple[int, bool, int, bool], float] = {}
         for y2, mass in zip((count + z).tolist(), second, strict=True):
             for y1, more in zip((y2 + z).tolist(), step, strict=True):
                 cell = (y1, y1 >= high, y2, y1 >= high or y2 >= low)
-                law[cell] = float(mass * more)
+                distribution[cell] = float(mass * more)
         values = self.noisy(found, count)
         first = found.first_shown(values)
         rows = zip(values[0].tolist(), first == 0, values[1].tolist(), first <= 1, strict=True)
-        seen = dict.fromkeys(law, 0)
+        seen = dict.fromkeys(distribution, 0)
         for y1, shown_1, y2, shown_2 in rows:
             seen[y1, bool(shown_1), y2, bool(shown_2)] += 1
-        common = [cell for cell, mass in law.items() if mass * self.KEYS >= 50]
+        common = [cell for cell, mass in distribution.items() if mass * self.KEYS >= 50]
         observed = [seen[cell] for cell in common]
-        expected = [self.KEYS * law[cell] for cell in common]
+        expected = [self.KEYS * distribution[cell] for cell in common]
         observed.append(self.KEYS - sum(observed))
         expected.append(self.KEYS - sum(expected))
         chance = stats.chisquare(observed, expected).pvalue
@@ -355,7 +364,10 @@ class TestDescription:
             (lambda: DAYS.chance(0, 0), "count must be"),
             (lambda: DAYS.chance(5, 2), "stage must be an integer from 0 to 1"),
             (lambda: DAYS.passing(-1), "stage must be"),
-            (lambda: DAYS.least(1.0, 0), "chance must be strictly between 0 and 1"),
+            (
+                lambda: DAYS.min_count(probability=1.0, stage=0),
+                "probability must be strictly between 0 and 1",
+            ),
         ],
     )
     def test_questions_that_are_refused(self, call: Any, words: str) -> None:

@@ -39,8 +39,8 @@ def kinds() -> dict[str, type[fc.Mechanism]]:
     while waiting:
         one = waiting.pop()
         waiting.extend(one.__subclasses__())
-        # the others: tests/mechanisms/test_blocks.py and test_own_schedules.py
-        if "kind" in vars(one) and one.kind not in ("blocks", "intervals"):
+        # the others: test_blocks.py, test_totals.py and test_own_schedules.py
+        if "kind" in vars(one) and one.kind not in ("blocks", "intervals", "totals"):
             found[one.kind] = one
     return found
 

@@ -10,6 +10,7 @@ import numpy as np
 import pytest
 
 import fadecount as fc
+from tests.mechanisms.any_levels import AnyLevels
 
 GENERATOR = np.random.default_rng(5)
 AGES = [
@@ -33,7 +34,7 @@ BUDGETS = [
 def test_worst_loss_is_the_rational_closed_form_rounded_up(
     budgets: tuple[float, ...], delay: int
 ) -> None:
-    mechanism = fc.Designed(budgets=budgets, delay=delay)
+    mechanism = AnyLevels(budgets=budgets, delay=delay)
     wanted = [_up(_worst_case(budgets, age)) for age in AGES]
     shifted = [min(age + delay, (1 << 60) - 1) for age in AGES]
     for age, late, value in zip(AGES, shifted, wanted, strict=True):
@@ -76,13 +77,13 @@ def test_shares_never_add_up_to_more_than_their_budget() -> None:
 
 def test_levels_without_noise_cost_twice_the_level_below() -> None:
     budgets = (2.0**-30 * (1 + 2.0**-52), 0.1, math.inf, 2.0**14)
-    mechanism = fc.Designed(budgets=(*budgets, math.inf))
+    mechanism = AnyLevels(budgets=(*budgets, math.inf))
     for age in AGES:
         assert mechanism.loss(age) == _up(_worst_case(mechanism.noise.budgets, age))
 
 
 def test_a_loss_of_no_noise_is_infinite() -> None:
-    mechanism = fc.Designed(budgets=(math.inf, 0.5))
+    mechanism = AnyLevels(budgets=(math.inf, 0.5))
     assert mechanism.loss(0) == mechanism.loss_of([1, 2], now=2) == math.inf
     assert mechanism.loss(1, position=2) == 0.5
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from fadecount.mechanisms.schedule import steps_in_use
+from fadecount.mechanisms.running_total import steps_in_use
 from tests.dyadic_cover import cover
 
 LAST = 130

@@ -15,6 +15,7 @@ from scipy.optimize import linprog
 import fadecount as fc
 from fadecount.errors import ParameterError
 from fadecount.mechanisms.loss import loss_of_units
+from tests.mechanisms.any_levels import AnyLevels
 from tests.mechanisms.shift_program import delay_of, uses_of
 
 TOLERANCE = 1e-7
@@ -58,7 +59,7 @@ def random_mechanism(chance: random.Random, now: int) -> fc.Mechanism:
     if kind == "designed":
         pick = [0.1, 0.25, 1.0, 3.0, math.inf, chance.uniform(0.01, 2.0)]
         budgets = [chance.choice(pick) for _ in range(chance.randint(1, 7))]
-        return fc.Designed(budgets=budgets, delay=chance.choice([0, 0, 1, 5]))
+        return AnyLevels(budgets=budgets, delay=chance.choice([0, 0, 1, 5]))
     if kind == "gradual":
         exponent = chance.choice([0.0, 1.0, 2.0, 3.0])
         return fc.Gradual(epsilon=chance.uniform(0.1, 1.0), exponent=exponent)
@@ -109,7 +110,7 @@ def test_very_many_contributions_far_apart() -> None:
 
 
 def test_contributions_still_hidden_cost_nothing() -> None:
-    delayed = fc.Designed(budgets=(0.5,), delay=10)
+    delayed = AnyLevels(budgets=(0.5,), delay=10)
     assert delayed.loss_of([1, 2, 3], now=10) == 0.0
     assert delayed.loss_of([1, 2, 30], now=11) == 0.5
     assert delayed.loss_of([], now=11) == 0.0

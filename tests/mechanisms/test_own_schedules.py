@@ -10,6 +10,8 @@ import numpy as np
 import pytest
 
 import fadecount as fc
+from fadecount.errors import ParameterError
+from tests.mechanisms.any_levels import AnyLevels
 from tests.mechanisms.shift_program import losses_by_program
 
 HORIZON = 24
@@ -48,7 +50,7 @@ def test_the_loss_is_that_of_the_linear_program(seed: int) -> None:
 
 def test_it_is_the_mechanism_with_the_same_noise() -> None:
     budgets = (0.1, 0.3, 0.2, 0.7, 0.1, 0.6, 0.1)
-    own, known, ages = dyadic(100, budgets), fc.Designed(budgets=budgets), np.arange(100)
+    own, known, ages = dyadic(100, budgets), AnyLevels(budgets=budgets), np.arange(100)
     assert np.array_equal(np.asarray(own.loss(ages)), known.loss(ages))  # to the last bit
     assert own.mse(100) == pytest.approx(known.mse(100))
     assert own.error_bound(77, 0.01) == known.error_bound(77, 0.01)
@@ -104,3 +106,22 @@ def test_json_scale_and_sensitivity() -> None:
     assert all(3 * Fraction(small) <= Fraction(large) for small, large in budgets)
     wanted = mechanism.mse(HORIZON) / 2
     assert wanted * 0.999 < mechanism.for_mse(wanted, horizon=HORIZON).mse(HORIZON) <= wanted
+
+
+def test_levels_are_the_dyadic_intervals() -> None:
+    """As for the paper's levels: the same loss by another algorithm, and the same errors."""
+    for budgets in ((0.5,), (0.5, 0.25, 0.125), (1.0, 0.05, 2.0, 0.3), (0.3, math.inf, 0.2)):
+        own, known = fc.Intervals.levels(budgets), AnyLevels(budgets)
+        assert own.horizon == 2 ** len(budgets) - 1
+        ages = np.arange(own.horizon)
+        assert np.array_equal(own.loss(ages), known.loss(ages))
+        steps = ages + 1
+        assert np.asarray(own.variance(steps)) == pytest.approx(known.variance(steps))
+    for wrong, words in (
+        ([], "number of budgets must be from 1 to 10"),
+        ([0.5] * 11, "number of budgets must be from 1 to 10"),
+        ([math.inf, 0.5], "intervals must begin at every step up to 3, got none for step 1"),
+        (7, "budgets must be a sequence of numbers"),
+    ):
+        with pytest.raises(ParameterError, match=words):
+            fc.Intervals.levels(wrong)  # type: ignore[arg-type]

@@ -18,7 +18,6 @@ import fadecount as fc
         (fc.Linear(0.4), fc.Linear(epsilon=0.4)),
         (fc.Binary(0.8, 1023), fc.Binary(epsilon=0.8, horizon=1023)),
         (fc.Refresh(7, 0.9, 0.2), fc.Refresh(window=7, epsilon_current=0.9, epsilon_past=0.2)),
-        (fc.Designed((0.5, 0.25)), fc.Designed(budgets=(0.5, 0.25))),
     ],
     ids=repr,
 )
@@ -31,7 +30,6 @@ def test_both_forms_make_the_same_mechanism(short: fc.Mechanism, named: fc.Mecha
     ("kind", "arguments"),
     [
         (fc.Gradual, (0.1, 2.0, 3)),
-        (fc.Designed, ((0.1,), 3)),
         (fc.Linear, (0.1, 1)),
     ],
 )

@@ -16,7 +16,7 @@ import pytest
 import fadecount as fc
 from fadecount.errors import ParameterError
 from fadecount.mechanisms import Figure, ListedFigures, Views, views_of
-from fadecount.mechanisms.noise_law import variance_of
+from fadecount.mechanisms.noise_distribution import variance_of
 from tests.mechanisms.block_oracles import random_design
 from tests.mechanisms.edged_blocks import EdgedBlocks
 from tests.mechanisms.test_blocks import READABLE
@@ -352,3 +352,42 @@ def test_few_ranges_of_figures_are_needed() -> None:
     for run in views.runs:
         for low, high in zip(run.starts, run.ends, strict=True):
             assert any(a <= low and high <= b for a, b in needs[run.level, run.stage])
+
+
+def test_lags_in_any_order_cover_as_far_as_anything_is_out() -> None:
+    """Figures that adjoin from where a window begins to where it is covered, all of them public, at
+    their latest stages; never less than the smallest blocks cover, or the largest from the start
+    of one of them."""
+    chance = random.Random(11)
+    for _ in range(400):
+        lengths = chance.choice([(1, 2, 4), (1, 6), (2, 4, 12), (1, 3, 6, 24)])
+        levels = [
+            fc.Level(length, 0.5, lag=(lag := chance.randint(0, 30)), later=((lag + 7, 0.9),))
+            for length in lengths
+        ]
+        blocks = fc.Blocks(*levels)
+        starts = np.array([chance.randint(0, 60) for _ in range(20)])
+        ends = starts + [chance.randint(1, 60) for _ in range(20)]
+        as_of = np.array([chance.randint(1, 150) for _ in range(20)])
+        views = views_of(blocks, starts, ends, as_of, calendar=blocks.calendar)
+        used: dict[int, list[tuple[int, int]]] = {at: [] for at in range(20)}
+        for run in views.runs:
+            lag = levels[run.level].stages[run.stage].lag
+            for at, low, high in zip(run.windows, run.starts, run.ends, strict=True):
+                used[int(at)].append((int(low), int(high)))
+                assert high + lag <= as_of[at], "public"
+                later = levels[run.level].stages[run.stage + 1 :]
+                assert all(low + lengths[run.level] + each.lag > as_of[at] for each in later)
+        for at, pieces in used.items():
+            begun, reached = int(views.begun[at]), int(views.reached[at])
+            place = begun
+            for low, high in sorted(pieces):
+                assert low == place
+                place = high
+            assert place == reached <= max(ends[at], begun)
+            smallest = min(ends[at], as_of[at] - levels[0].lag) // lengths[0] * lengths[0]
+            assert reached >= smallest or not pieces
+            top = levels[-1]
+            if begun % top.length == 0:  # then nothing before it is missing
+                out = min(ends[at], as_of[at] - top.lag) // top.length * top.length
+                assert reached >= out

@@ -14,6 +14,7 @@ from hypothesis import strategies as st
 import fadecount as fc
 from fadecount.errors import ParameterError
 from fadecount.mechanisms import RunningTotal, views_of
+from tests.mechanisms.any_levels import AnyLevels
 from tests.mechanisms.examples import ALL, half_widths
 
 SIGMAS = 4.5
@@ -43,6 +44,7 @@ def test_many_windows_at_once_are_the_single_ones(
         )
     )
     starts, ends = np.sort(np.array(pairs, dtype=np.int64), axis=1).T
+    assert isinstance(mechanism, RunningTotal)
     found = mechanism.half_widths(starts, ends)
     singles = [mechanism.window_interval(int(a), int(b)) for a, b in zip(starts, ends, strict=True)]
     assert found.tolist() == singles
@@ -63,7 +65,7 @@ def test_noise_in_use_at_both_ends_cancels() -> None:
     gradual = fc.Gradual(epsilon=0.5)
     assert renewed(gradual, 16, 17) == 2, "only the lowest level was renewed"
     assert renewed(gradual, 15, 16) == 4 + 5, "every level was renewed"
-    assert fc.Designed(budgets=(math.inf, 0.5)).window_interval(2, 3) == 0, (
+    assert AnyLevels(budgets=(math.inf, 0.5)).window_interval(2, 3) == 0, (
         "the only noise is in both"
     )
     refresh = fc.Refresh(window=4, epsilon_current=0.5, epsilon_past=0.2)

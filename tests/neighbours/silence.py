@@ -18,11 +18,11 @@ from tests.unsynced import unsynced
 class Silence:
     """Every noise variable is 0."""
 
-    def one(self, law: object, level: int, round_number: int, node: int) -> int:
+    def one(self, distribution: object, level: int, round_number: int, node: int) -> int:
         return 0
 
     def many(
-        self, law: object, level: int, rounds: range, nodes: range, width: int
+        self, distribution: object, level: int, rounds: range, nodes: range, width: int
     ) -> NDArray[np.int64]:
         return np.zeros((len(rounds), len(nodes), width), dtype=np.int64)
 

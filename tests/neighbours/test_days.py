@@ -112,7 +112,7 @@ def test_no_events_of_a_day_lose_more_than_the_cap_at_the_age_of_the_day(seed: i
     events = [chance.randrange(day, day + length) for _ in range(cap)]
     for now in sorted(chance.sample(range(day, day + 16), 4)):
         exact = sum(program_loss(mechanism, each, now) for each in events if each <= now) / 1e6
-        stated = StreamLoss(mechanism=mechanism, sensitivity=cap, steps=now).of_step(day).epsilon
+        stated = StreamLoss(mechanism=mechanism, sensitivity=cap).at_age(now - day).epsilon
         assert exact <= stated + 1e-6
 
 
@@ -152,6 +152,6 @@ def test_a_day_is_one_transaction(tmp_path: Path, monkeypatch: pytest.MonkeyPatc
     ]
     assert np.argwhere(counts_of(store))[:, 0].tolist() == [0, 1, 2, 24, 25, 26]
     store.close()
-    monkeypatch.setattr("fadecount.runs.history.LARGEST_DAY", 10)
+    monkeypatch.setattr("fadecount.runs.LARGEST_DAY", 10)
     with pytest.raises(ParameterError, match="ticks of a day times keys"):
         list(run(path, options(3), until=moment(FIRST + 47), mechanism=EXACT))

@@ -1,5 +1,5 @@
-"""The discrete Laplace law, written down once more for the tests: probabilities, and boundaries to
-many digits."""
+"""The discrete Laplace distribution, written down once more for the tests: probabilities, and
+boundaries to many digits."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ SMALLEST_EXPECTED = 50.0
 
 
 def cumulative(values: NDArray[np.int64], scale: float) -> NDArray[np.float64]:
-    """Pr[z <= value] for the law Pr[z] ~ exp(-|z| / scale)."""
+    """Pr[z <= value] for the distribution Pr[z] ~ exp(-|z| / scale)."""
     at = values.astype(np.float64)
     q = math.exp(-1.0 / scale)
     below = np.exp(np.minimum(at, 0.0) / scale) / (1.0 + q)

@@ -1,5 +1,5 @@
-"""Chains of noises and noise drawn ahead: exact laws of every stage, which accept the true scale
-and reject 2/3 and 3/2 of it."""
+"""Chains of noises and noise drawn ahead: exact distributions of every stage, which accept the true
+scale and reject 2/3 and 3/2 of it."""
 
 from __future__ import annotations
 
@@ -37,17 +37,17 @@ def law_of_difference(scale: float, sharper: float, farthest: int) -> NDArray[np
     coarse, sharp = math.exp(-1 / scale), math.exp(-1 / sharper)
     atom = sharp / coarse * ((1 - coarse) / (1 - sharp)) ** 2
     powers = np.power(coarse, np.arange(farthest + 1), dtype=np.float64)
-    law: NDArray[np.float64] = (1 - atom) * (1 - coarse) / (1 + coarse) * powers
-    law[0] += atom
-    return law
+    distribution: NDArray[np.float64] = (1 - atom) * (1 - coarse) / (1 + coarse) * powers
+    distribution[0] += atom
+    return distribution
 
 
 class TestChain:
     def test_golden_differences(self) -> None:
         for case in GOLDEN:
             scale, sharper = 1 / case["coarse"], 1 / case["fine"]
-            law = law_of_difference(scale, sharper, 2)
-            assert law == pytest.approx(case["step"], rel=1e-12)
+            distribution = law_of_difference(scale, sharper, 2)
+            assert distribution == pytest.approx(case["step"], rel=1e-12)
             with digits(50):
                 constant = float(Difference(scale, sharper=sharper)._centre().exp())
             p = math.exp(-case["coarse"])
@@ -58,9 +58,9 @@ class TestChain:
     )
     def test_differences_have_their_law(self, scale: float, sharper: float) -> None:
         draws = Difference(scale, sharper=sharper).from_words(words(DRAWS), lambda _at, _n: 1 << 63)
-        law = law_of_difference(scale, sharper, 3)
+        distribution = law_of_difference(scale, sharper, 3)
         seen = np.array([np.sum(np.abs(draws) == each) for each in range(4)])
-        expected = DRAWS * law * np.array([1, 2, 2, 2])
+        expected = DRAWS * distribution * np.array([1, 2, 2, 2])
         few = expected < 50
         seen, expected = seen[~few], expected[~few]
         rest = DRAWS - expected.sum()
@@ -72,7 +72,7 @@ class TestChain:
         chance = random.Random(3)
         with mpmath.workdps(80):
             for scale, sharper in ((2.0, 1.0), (40.0, 39.99999), (0.3, 0.1), (1e9, 1.0)):
-                law = Difference(scale, sharper=sharper)
+                distribution = Difference(scale, sharper=sharper)
                 p, sharp = (mpmath.exp(-1 / mpmath.mpf(each)) for each in (scale, sharper))
                 other = (1 - sharp / p) * (1 - p * sharp) / (1 - sharp) ** 2
                 constant = mpmath.log(2 * other / (1 + p))
@@ -84,7 +84,7 @@ class TestChain:
                         for u in (mpmath.mpf(b) / 2**63 for b in (bits + 1, bits))
                     ]
                     word = np.array([bits << 1 | sign], dtype=np.uint64)
-                    draw = int(law.from_words(word, lambda _at, _n: 1 << 63)[0])
+                    draw = int(distribution.from_words(word, lambda _at, _n: 1 << 63)[0])
                     assert bounds[0] <= abs(draw) <= bounds[1]
                     assert draw == 0 or (draw < 0) == bool(sign)
 

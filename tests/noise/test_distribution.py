@@ -1,5 +1,5 @@
-"""Draws from system entropy have the stated law: tests that accept the true scale and reject 2/3
-and 3/2 of it."""
+"""Draws from system entropy have the stated distribution: tests that accept the true scale and
+reject 2/3 and 3/2 of it."""
 
 from __future__ import annotations
 
@@ -50,8 +50,8 @@ def test_the_true_scale_is_accepted_and_others_are_rejected(scale: float) -> Non
 
 @pytest.mark.parametrize("scale", [0.2, 1.0, 100.0])
 def test_single_draws_have_the_same_law(scale: float) -> None:
-    source, law = SystemNoise(), DiscreteLaplace(scale)
-    many = (source.many(law, 0, range(1), range(1), 1) for _ in range(20_000))
+    source, distribution = SystemNoise(), DiscreteLaplace(scale)
+    many = (source.many(distribution, 0, range(1), range(1), 1) for _ in range(20_000))
     draws = np.concatenate([each.ravel() for each in many])
     chance = chance_of(draws, scale)
     assert chance > EACH, explained(f"single draws at scale {scale}", chance)

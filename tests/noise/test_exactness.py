@@ -90,8 +90,8 @@ def test_the_decimal_settings_of_the_caller_do_not_matter() -> None:
     words = np.array([2, 4, 6, 1 << 20], dtype=np.uint64)
     calm = DiscreteLaplace(123.456).from_words(words, further)
     with decimal.localcontext(hostile):
-        law = DiscreteLaplace(123.456)
-        assert law.from_words(words, further).tolist() == calm.tolist()
+        distribution = DiscreteLaplace(123.456)
+        assert distribution.from_words(words, further).tolist() == calm.tolist()
 
 
 def test_most_draws_need_no_further_bits() -> None:

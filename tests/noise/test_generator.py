@@ -108,11 +108,11 @@ def test_a_child_that_ran_no_hook_is_known_by_its_process_id(
 def test_what_a_child_inherits_is_refused(monkeypatch: pytest.MonkeyPatch) -> None:
     """After the hook that runs in a forked child, streams take a new key and prefetched draws are
     refused."""
-    law, source = DiscreteLaplace(2.0**40), SystemNoise()
-    many = partial(source.many, law, 1, range(1), range(1, 2), 20)
+    distribution, source = DiscreteLaplace(2.0**40), SystemNoise()
+    many = partial(source.many, distribution, 1, range(1), range(1, 2), 20)
     many()
     many()  # the second time, more is drawn than asked for
-    assert len(source._blocks[law]) >= 20
+    assert len(source._blocks[distribution]) >= 20
     keys = Keys()
     monkeypatch.setattr(os, "urandom", keys)
 
@@ -167,10 +167,10 @@ import os, numpy as np
 from fadecount.errors import ForkedError
 from fadecount.noise import DiscreteLaplace, SystemNoise
 from fadecount.noise.generator import words
-law, source = DiscreteLaplace(2.0**40), SystemNoise()
+distribution, source = DiscreteLaplace(2.0**40), SystemNoise()
 
 def draw(source=source):
-    many = [source.many(law, 1, range(1), range(1, 2), width) for width in (1, 19, 40)]
+    many = [source.many(distribution, 1, range(1), range(1, 2), width) for width in (1, 19, 40)]
     return [*np.concatenate(many, axis=2).ravel().tolist(), *words(20).tolist()]
 
 before = draw()
@@ -178,7 +178,7 @@ reading, writing = os.pipe()
 if os.fork() == 0:
     grandchild = os.fork()
     try:
-        source.many(law, 1, range(1), range(1, 2), 20)
+        source.many(distribution, 1, range(1), range(1, 2), 20)
     except ForkedError:
         pass
     else:

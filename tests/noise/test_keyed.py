@@ -1,5 +1,5 @@
-"""Keyed noise: the documented derivation, independence of everything but the name, and the law of
-every other sampler here.
+"""Keyed noise: the documented derivation, independence of everything but the name, and the
+distribution of every other sampler here.
 
 The statistical tests take a fresh secret each time.
 """
@@ -125,7 +125,7 @@ def test_draws_follow_the_documented_derivation(scale: float) -> None:
 
 
 @pytest.mark.parametrize(
-    ("law", "keys", "rounds", "nodes", "digest"),
+    ("distribution", "keys", "rounds", "nodes", "digest"),
     [
         (DiscreteLaplace(10.0), 1000, 1, 100, "fe7a332509e7"),
         (DiscreteLaplace(10.0), 1, 1, 100_000, "f8883b584928"),
@@ -133,18 +133,18 @@ def test_draws_follow_the_documented_derivation(scale: float) -> None:
     ],
 )
 def test_values_stay_what_they_were(
-    law: DiscreteLaplace, keys: int, rounds: int, nodes: int, digest: str
+    distribution: DiscreteLaplace, keys: int, rounds: int, nodes: int, digest: str
 ) -> None:
     """Digests of draws by the first implementation, in pieces of any size."""
     names = [f"k{at}" for at in range(keys)]
     noise = KeyedNoise(b"s" * 32, epoch="e", stream="s", mechanism="m", keys=names)
-    drawn = noise.many(law, 0, range(rounds), range(1, nodes + 1), keys)
+    drawn = noise.many(distribution, 0, range(rounds), range(1, nodes + 1), keys)
     assert hashlib.sha256(drawn.astype("<i8").tobytes()).hexdigest().startswith(digest)
 
 
 class _FurtherWords(DiscreteLaplace):
-    """In the place of a law: gives the third further word of every draw, which a true law hardly
-    ever needs."""
+    """In the place of a distribution: gives the third further word of every draw, which a true
+    distribution hardly ever needs."""
 
     tabled = False
 
@@ -158,8 +158,8 @@ class _FurtherWords(DiscreteLaplace):
 
 def test_further_words_follow_the_documented_derivation() -> None:
     keys = ["a", "b", "c"]
-    law = _FurtherWords(2.5)
-    given = _noise(keys).many(law, 4, range(1, 3), range(5, 9), 3).view(np.uint64).tolist()
+    distribution = _FurtherWords(2.5)
+    given = _noise(keys).many(distribution, 4, range(1, 3), range(5, 9), 3).view(np.uint64).tolist()
     assert given == [
         [
             [_naive_word("e", "s", "m", key, 4, (one, node, 3), 2.5) for key in keys]
@@ -173,13 +173,13 @@ def test_further_words_follow_the_documented_derivation() -> None:
 # ------------------------------------------------------------------------------------------------
 def test_a_variable_does_not_depend_on_other_keys_their_order_or_the_size_of_the_request() -> None:
     names = [f"key {number}" for number in range(700)]
-    law = DiscreteLaplace(1e5)
-    whole = _noise(names).many(law, 2, range(3), range(1, 200), len(names))
+    distribution = DiscreteLaplace(1e5)
+    whole = _noise(names).many(distribution, 2, range(3), range(1, 200), len(names))
     some = [640, 3, 77]
-    part = _noise().of([names[at] for at in some]).many(law, 2, range(3), range(1, 200), 3)
+    part = _noise().of([names[at] for at in some]).many(distribution, 2, range(3), range(1, 200), 3)
     assert np.array_equal(part, whole[:, :, some])
     for at in some:
-        one = _noise([names[at]]).many(law, 2, range(1, 2), range(150, 151), 1)
+        one = _noise([names[at]]).many(distribution, 2, range(1, 2), range(150, 151), 1)
         assert one[0, 0, 0] == whole[1, 149, at]
 
 
@@ -234,7 +234,7 @@ def test_width_must_be_the_number_of_keys_and_the_secret_is_not_shown() -> None:
     assert repr(noise) == "KeyedNoise(2 keys)"
 
 
-# The law
+# The distribution
 # ------------------------------------------------------------------------------------------------
 @pytest.mark.parametrize("scale", [*SCALES, *LARGE])
 def test_the_true_scale_is_accepted_and_others_are_rejected(scale: float) -> None:
@@ -262,22 +262,22 @@ def test_a_tiny_scale_hardly_shows(scale: float) -> None:
 
 
 def test_draws_of_different_keys_nodes_levels_and_epochs_are_uncorrelated() -> None:
-    law, count = DiscreteLaplace(20.0), 400
+    distribution, count = DiscreteLaplace(20.0), 400
     secret = os.urandom(32)
     keys = [str(number) for number in range(count)]
     one = (
         _noise(keys, secret=secret)
-        .many(law, 0, range(1), range(1, count + 1), count)[0]
+        .many(distribution, 0, range(1), range(1, count + 1), count)[0]
         .astype(np.float64)
     )
     level = (
         _noise(keys, secret=secret)
-        .many(law, 1, range(1), range(1, count + 1), count)[0]
+        .many(distribution, 1, range(1), range(1, count + 1), count)[0]
         .astype(np.float64)
     )
     epoch = (
         _noise(keys, secret=secret, epoch="f")
-        .many(law, 0, range(1), range(1, count + 1), count)[0]
+        .many(distribution, 0, range(1), range(1, count + 1), count)[0]
         .astype(np.float64)
     )
     pairs = {
@@ -287,7 +287,7 @@ def test_draws_of_different_keys_nodes_levels_and_epochs_are_uncorrelated() -> N
         "levels": (one, level),
         "epochs": (one, epoch),
     }
-    # The products have heavier tails than the normal law; 1.2 is generous.
+    # The products have heavier tails than the normal distribution; 1.2 is generous.
     limit = float(stats.norm.isf(EACH / 2)) * 1.2
     for name, (left, right) in pairs.items():
         off = (

@@ -1,5 +1,5 @@
 """The sampler against OpenDP's, an oracle that nobody here wrote: two samples that may have one
-law, and must not have another.
+distribution, and must not have another.
 
 OpenDP before 0.14.2 was itself biased by its big-number library, so an older one is no oracle.
 """
@@ -29,8 +29,8 @@ def by_opendp(scale: float, count: int) -> NDArray[np.int64]:
 
 
 def chance_of_one_law(left: NDArray[np.int64], right: NDArray[np.int64]) -> float:
-    """The p-value of a chi-square test that two samples have one law, over bins with enough of both
-    together."""
+    """The p-value of a chi-square test that two samples have one distribution, over bins with
+    enough of both together."""
     both = np.concatenate([left, right])
     edges = np.unique(np.quantile(both, np.arange(1, 40) / 40, method="nearest"))
     table = np.array(
@@ -51,8 +51,8 @@ def test_the_oracle_is_new_enough() -> None:
 
 @pytest.mark.parametrize("scale", SCALES)
 def test_both_samplers_have_one_law(scale: float) -> None:
-    oracle, law = by_opendp(scale, DRAWS), DiscreteLaplace(scale)
-    draws = law.fill(np.empty(DRAWS, dtype=np.int64), words)
+    oracle, distribution = by_opendp(scale, DRAWS), DiscreteLaplace(scale)
+    draws = distribution.fill(np.empty(DRAWS, dtype=np.int64), words)
     chance = chance_of_one_law(draws, oracle)
     assert chance > EACH, explained(f"scale {scale} against OpenDP", chance)
     other = DiscreteLaplace(1.5 * scale).fill(np.empty(DRAWS, dtype=np.int64), words)

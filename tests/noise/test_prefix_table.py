@@ -97,11 +97,12 @@ def test_draws_by_table_are_draws_from_words(scale: float) -> None:
         given.append(generator.integers(0, 1 << 64, count, dtype=np.uint64))
         return given[-1].copy()
 
-    law, count = DiscreteLaplace(scale), 70_001
-    draws = law.fill(np.empty(count, dtype=np.int64), known_words)
+    distribution, count = DiscreteLaplace(scale), 70_001
+    draws = distribution.fill(np.empty(count, dtype=np.int64), known_words)
     if scale > LARGEST_TABLED_SCALE:
         assert np.array_equal(
-            draws, law.from_words(given[0], lambda _position, asked: int(given[1 + asked][0]))
+            draws,
+            distribution.from_words(given[0], lambda _position, asked: int(given[1 + asked][0])),
         )
         return
     *chunks, further = given
@@ -112,16 +113,18 @@ def test_draws_by_table_are_draws_from_words(scale: float) -> None:
     entries = prefix_table(scale)[prefixes].astype(np.int64)
     unknown = entries == UNDETERMINED
     assert 0 < np.count_nonzero(unknown) == len(further)
-    entries[unknown] = law.from_words(completed(prefixes[unknown], further), no_further_bits)
+    entries[unknown] = distribution.from_words(
+        completed(prefixes[unknown], further), no_further_bits
+    )
     assert np.array_equal(draws, entries)
 
 
 def test_small_batches_are_cut_from_one_block_and_never_overlap() -> None:
     """At a scale of 2**34, 16,000 draws hold 0.002 equal pairs on average: four of them have p <
     1e-12."""
-    noise, law = SystemNoise(), DiscreteLaplace(2.0**34)
+    noise, distribution = SystemNoise(), DiscreteLaplace(2.0**34)
     sizes = [1, 3, 5, 700, 40, 40, 1, 2000, 9, 1, 3, 5000, 2, 8, 64] * 2
-    batches = [noise.many(law, 0, range(1), range(size), 1) for size in sizes]
+    batches = [noise.many(distribution, 0, range(1), range(size), 1) for size in sizes]
     assert [each.shape for each in batches] == [(1, size, 1) for size in sizes]
     drawn = np.concatenate([each.reshape(-1) for each in batches])
     assert len(np.unique(drawn)) >= len(drawn) - 3

@@ -1,5 +1,5 @@
-"""Block counters beside the paper's curves: the error is the same, the curve is kept, and the
-factors are those of an independent search."""
+"""Totals from tied blocks beside the paper's curves: the error is the same, the curve is kept, and
+the factors are those of an independent search."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 
 from fadecount.cli.main import main
-from fadecount.paper.figures import BESIDE, LATER, blocks_like
+from fadecount.paper.figures import BESIDE, LATER, totals_like
 from fadecount.paper.table import LONG, MSE, SHORT, rows
 from tests.paper.test_figures import assert_room
 
@@ -32,13 +32,13 @@ FACTORS = {
 
 
 @pytest.mark.parametrize(("horizon", "exponent", "first"), FACTORS)
-def test_blocks_keep_the_curve_at_the_same_error(horizon: int, exponent: int, first: int) -> None:
+def test_totals_keep_the_curve_at_the_same_error(horizon: int, exponent: int, first: int) -> None:
     row = rows(horizon, fading=True)[exponent - 1]
-    blocks, factor = blocks_like(row, first)
+    totals, factor = totals_like(row, first)
     ages = np.arange(first, horizon)
     allowed = np.asarray(row.computed.loss(ages))
-    assert np.all(np.asarray(blocks.loss(ages)) <= factor * allowed * (1.0 + 1e-3))
-    assert blocks.mse(horizon, continuous=True) == pytest.approx(MSE, rel=1e-3)
+    assert np.all(np.asarray(totals.loss(ages)) <= factor * allowed * (1.0 + 1e-3))
+    assert totals.mse(horizon, continuous=True) == pytest.approx(MSE, rel=1e-3)
     golden = FACTORS[horizon, exponent, first]
     assert 0.975 * golden < factor < 1.02 * golden
     assert (factor > 1.0) == (exponent > 1 and first == 0)
@@ -49,17 +49,17 @@ def test_figures_say_where_the_paper_is_better(name: str) -> None:
     figure = BESIDE[name]()
     by_label = {curve.label: curve.losses for curve in figure.curves}
     assert len(by_label) == len(figure.curves) == 12
-    assert np.all(by_label["λ = 1, blocks"] < by_label["λ = 1, exact"])
+    assert np.all(by_label["λ = 1, totals"] < by_label["λ = 1, exact"])
     ages = figure.curves[0].ages
     later = ages >= LATER
     for exponent in (1, 2, 3):
         exact = by_label[f"λ = {exponent}, exact"]
-        late = by_label[f"λ = {exponent}, blocks, age {LATER}+"]
+        late = by_label[f"λ = {exponent}, totals, age {LATER}+"]
         assert np.all(late[later] < 0.5 * exact[later])
         assert late[0] > exact[0]
         assert np.all(exact <= by_label[f"λ = {exponent}, theorem"])
         if exponent > 1:
-            assert by_label[f"λ = {exponent}, blocks"][0] > exact[0]
+            assert by_label[f"λ = {exponent}, totals"][0] > exact[0]
     assert "above 1, the paper's algorithm is the" in figure.text[0]
     header, *lines = figure.table
     assert (header[1], header[-1]) == ("age 0", f"age {ages[-1]:,}")
@@ -68,8 +68,8 @@ def test_figures_say_where_the_paper_is_better(name: str) -> None:
 
 
 def test_the_command_writes_picture_points_and_table(tmp_path: Path) -> None:
-    assert main(["paper", "--out", str(tmp_path), "--only", "blocks_thousand"]) == 0
-    with (tmp_path / "blocks_thousand.csv").open(encoding="utf-8", newline="") as file:
+    assert main(["paper", "--out", str(tmp_path), "--only", "totals_thousand"]) == 0
+    with (tmp_path / "totals_thousand.csv").open(encoding="utf-8", newline="") as file:
         header, *_ = csv.reader(file)
     assert header[:3] == ["age", "λ = 1, exact", "λ = 1, theorem"]
     page = (tmp_path / "report.html").read_text(encoding="utf-8")

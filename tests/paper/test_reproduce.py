@@ -118,17 +118,17 @@ def test_a_folder_that_cannot_be_made_is_refused(
 def test_names_and_work(tmp_path: Path) -> None:
     """Parts come in order, and the shares of work add up to all of it."""
     assert wanted_parts([]) == PARTS
-    assert wanted_parts(["blocks_million", "measured", "fig1b"]) == (
+    assert wanted_parts(["totals_million", "measured", "fig1b"]) == (
         "fig3",
         "measured",
-        "blocks_million",
+        "totals_million",
     )
     shares: list[float] = []
-    wanted = ["blocks_thousand", "table1", "fig1a"]
+    wanted = ["totals_thousand", "table1", "fig1a"]
     assert reproduce(tmp_path, wanted, advance=shares.append) == (
         "fig2a",
         "table1",
-        "blocks_thousand",
+        "totals_thousand",
     )
     assert sum(shares) == pytest.approx(1.0)
 

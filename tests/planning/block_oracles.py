@@ -12,6 +12,8 @@ from numpy.typing import NDArray
 from scipy.optimize import minimize
 
 import fadecount as fc
+from fadecount.mechanisms.levels import cover_weights
+from fadecount.mechanisms.totals import mean_square_part
 from fadecount.planning.blocks import BlockRequest, Regions
 from fadecount.planning.budgets import best_budgets
 from fadecount.planning.request import Request, read_request
@@ -19,6 +21,7 @@ from fadecount.planning.request import Request, read_request
 Vector = NDArray[np.float64]
 Form = tuple[tuple[int, tuple[int, ...]], ...]
 """Levels as their length and the regions of their stages."""
+Kind = type[fc.Blocks] | type[fc.Totals]
 
 _LENGTHS = ((1, 2, 4, 8, 16), (1, 3, 6, 12), (1, 2, 6, 12, 24), (1, 5, 10, 30), (1, 2, 3, 4, 6, 12))
 
@@ -59,7 +62,7 @@ def all_forms(lengths: Sequence[int], regions: int) -> Iterator[Form]:
 
 
 def form_weights(
-    form: Form, lags: Sequence[int], horizon: int, block_request: BlockRequest
+    form: Form, lags: Sequence[int], horizon: int, block_request: BlockRequest, kind: Kind
 ) -> list[float]:
     """The weights of all steps, by the mechanism's own closed form, and those of the figures."""
     levels = [
@@ -69,14 +72,22 @@ def form_weights(
         )
         for length, regions in form
     ]
-    weights = [list(each) for each in fc.Blocks(*levels).weights(horizon)]
+    weights = cover_weights(levels, horizon)
+    for group in fc.Totals(*levels).noise.groups if kind is fc.Totals else ():
+        for number in group[1:]:
+            own, below, finest = levels[number], levels[number - 1], levels[group[0]]
+            part = float(mean_square_part(own.length, finest.length, finest.lag, horizon))
+            weights[number][0] += part
+            weights[number - 1][0] -= own.length // below.length * part
     for length, extra in block_request.figures.items():
         last = max(at for at, level in enumerate(levels) if length % level.length == 0)
         weights[last][-1] += extra * length / levels[last].length
     return [each for level in weights for each in level]
 
 
-def least_error(request: Request, block_request: BlockRequest) -> tuple[float, int]:
+def least_error(
+    request: Request, block_request: BlockRequest, kind: Kind = fc.Blocks
+) -> tuple[float, int]:
     """The least weighted error of all designs of a class, and how many there are."""
     regions = Regions.of(request)
     counts, caps = regions.counts, np.array(regions.caps) / 1e6
@@ -88,7 +99,7 @@ def least_error(request: Request, block_request: BlockRequest) -> tuple[float, i
         if shown:
             rows.append(
                 (
-                    form_weights(form, regions.lags, request.horizon, block_request),
+                    form_weights(form, regions.lags, request.horizon, block_request, kind),
                     [region for _, own in form for region in own],
                     [number > 0 for _, own in form for number in range(len(own))],
                 )

@@ -10,6 +10,15 @@ import numpy as np
 import fadecount as fc
 from fadecount.errors import ParameterError
 
+LENGTHS = (
+    (1, (1, 2, 3, 4, 5, 6, 10, 12, 15, 20, 30)),
+    (60, (1, 2, 3, 4, 5, 6, 10, 12, 15, 20, 30)),
+    (3600, (1, 2, 3, 4, 6, 8, 12)),
+    (86_400, (1, 2, 3, 5, 6, 7, 10, 14, 15, 28, 30, 60, 90, 91, 180, 182, 364)),
+    (360 * 86_400, (1, 2, 4, 10, 20, 40, 100)),
+)
+"""The lengths among which the known designs are best: the calendar's, weeks and parts of months."""
+
 
 def random_targets(chance: random.Random, *, longest: float = 9.0) -> tuple[dict[int, float], int]:
     """One to seven losses between 0.01 and 10 at ages up to a horizon of up to 10**longest

@@ -29,19 +29,11 @@ from fadecount.planning.chains import Graph, Search, Step
 from fadecount.planning.request import read_request
 from fadecount.streams import Ticks
 from tests.planning.block_oracles import least_error, scipy_error, small_case, weighted_error
-from tests.planning.oracles import limit_at, random_targets
+from tests.planning.oracles import LENGTHS, limit_at, random_targets
 
 HERE = Path(__file__).parent
 PLANNED: list[dict[str, Any]] = json.loads((HERE / "planned_blocks.json").read_text())
 EARLIER: list[dict[str, Any]] = json.loads((HERE / "earlier_designs.json").read_text())
-LENGTHS = (
-    (1, (1, 2, 3, 4, 5, 6, 10, 12, 15, 20, 30)),
-    (60, (1, 2, 3, 4, 5, 6, 10, 12, 15, 20, 30)),
-    (3600, (1, 2, 3, 4, 6, 8, 12)),
-    (86_400, (1, 2, 3, 5, 6, 7, 10, 14, 15, 28, 30, 60, 90, 91, 180, 182, 364)),
-    (360 * 86_400, (1, 2, 4, 10, 20, 40, 100)),
-)
-"""The lengths among which the known designs are best: the calendar's, weeks and parts of months."""
 YEAR = {60: 0.5, 43_200: 2.0, 525_600: 4.0}
 
 

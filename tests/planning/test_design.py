@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 import math
 import random
 from typing import Any
@@ -11,12 +12,18 @@ import pytest
 
 import fadecount as fc
 from fadecount.errors import ParameterError
+from fadecount.mechanisms.noise_distribution import variance_of
+from fadecount.planning.blocks import BlockRequest, totals_for
+from fadecount.planning.chains import Graph, Step
 from fadecount.planning.plan import gradual
 from fadecount.planning.request import Request, read_request
-from tests.planning.oracles import gradual_mse, limit_at, random_targets
+from tests.mechanisms.test_totals import GOLDEN
+from tests.planning.block_oracles import least_error, small_case
+from tests.planning.oracles import LENGTHS, gradual_mse, limit_at, random_targets
 
 ROUNDING = 1.0 + 1e-9
 YEAR = {60: 0.5, 43_200: 2.0, 525_600: 4.0}
+PLANNED = [case for case in GOLDEN["planned"] if "stages" in case[0]]
 
 
 @pytest.mark.parametrize("seed", range(30))
@@ -47,7 +54,7 @@ def test_the_papers_algorithm_where_the_first_steps_are_the_tight_ones() -> None
     design = fc.design({age: paper.loss(age) for age in ages}, horizon=1000)
     assert isinstance(design, fc.Gradual)
     later = fc.design({age: paper.loss(age) for age in ages[4:]}, horizon=1000)
-    assert isinstance(later, fc.Blocks)
+    assert isinstance(later, fc.Totals)
     assert later.mse(1000) < 0.5 * paper.mse(1000)
 
 
@@ -88,37 +95,62 @@ def test_a_design_comes_back_from_json() -> None:
     assert fc.Mechanism.from_json(design.to_json()) == design
 
 
-def test_a_year_of_minutes_with_and_without_a_calendar() -> None:
+def test_a_year_of_minutes() -> None:
     """The best exponent under the paper's theorem has an error of 114."""
-    for tick in (None, 60):
-        total = fc.design(YEAR, horizon=525_600, tick_seconds=tick, figures={})
-        assert math.sqrt(total.mse(525_600)) <= 22.9
+    total = fc.design(YEAR, horizon=525_600)
+    assert isinstance(total, fc.Totals)
+    assert math.sqrt(total.mse(525_600)) <= 17.5
 
 
-def test_weights_of_figures() -> None:
-    """More weight on hours and days makes them sharper, with or without a calendar."""
-    for tick in (None, 60):
-        weights: tuple[dict[int, float], ...] = ({}, {60: 3, 1440: 5}, {60: 10, 1440: 40})
-        designs = [
-            fc.design(YEAR, horizon=525_600, tick_seconds=tick, figures=each) for each in weights
-        ]
-        errors = [math.sqrt(each.mse(525_600)) for each in designs]
-        assert errors == sorted(errors)
-        assert errors[1] <= 23.1
-        for length in (60, 1440):
-            sharper = [_deviation(each, length) for each in designs[1:]]
-            assert sharper[0] <= {60: 2.6, 1440: 2.35}[length]
-            assert sharper[1] < sharper[0]
+@pytest.mark.parametrize("case", PLANNED, ids=lambda case: case[0])
+def test_totals_are_as_good_as_known_ones(case: list[Any]) -> None:
+    """Among lengths of the calendar as good as the best, among any lengths nearly."""
+    _, tick, horizon, targets, least, _ = case
+    request = read_request(loss=dict(targets), horizon=horizon)
+    seconds = {unit * count for unit, counts in LENGTHS for count in counts}
+    lengths = tuple(
+        each // tick for each in sorted(seconds) if each % tick == 0 and each <= horizon * tick
+    )
+    totals = totals_for(request, BlockRequest(lengths=lengths))
+    assert totals is not None
+    assert math.sqrt(totals.mse(horizon)) <= 1.001 * least
+    design = fc.design(dict(targets), horizon=horizon)
+    assert math.sqrt(design.mse(horizon)) <= 1.02 * least
 
 
-def _deviation(blocks: fc.Mechanism, length: int) -> float:
-    assert isinstance(blocks, fc.Blocks)
-    number = [each.length for each in blocks.levels].index(length)
-    return math.sqrt(blocks.figure_variance(number, len(blocks.levels[number].stages) - 1))
+@pytest.mark.parametrize("seed", range(60))
+def test_no_design_of_a_small_class_is_better(seed: int) -> None:
+    request, block_request = small_case(random.Random(seed))
+    block_request = dataclasses.replace(block_request, figures={})
+    least, _ = least_error(request, block_request, fc.Totals)
+    totals = totals_for(request, block_request)
+    assert totals is not None
+    assert totals.mse(request.horizon) <= 1.001 * least
+
+
+def test_weights_are_those_of_the_mechanism() -> None:
+    graph = Graph([1, 20, 60, 1440, 43_200], [0, 61, 43_201], 525_600, tied=True)
+    chain = (
+        *(Step(1, 0), Step(20, 0), Step(20, 1, later=True), Step(60, 1), Step(1440, 1)),
+        *(Step(43_200, 1), Step(43_200, 2, later=True)),
+    )
+    path = graph.path(chain)
+    assert path is not None
+    assert graph.chain(path) == chain
+    spent = [(1, 0, 0.2), (20, 0, 0.3), (60, 61, 0.5), (1440, 61, 0.6), (43_200, 61, 0.3)]
+    later = {20: ((61, 0.4),), 43_200: ((43_201, 2.0),)}
+    totals = fc.Totals(
+        *(fc.Level(length, budget, lag, later.get(length, ())) for length, lag, budget in spent)
+    )
+    error = sum(
+        graph.weight[edge] * variance_of(budget)
+        for edge, budget in zip(path, (0.2, 0.3, 0.4, 0.5, 0.6, 0.3, 2.0), strict=True)
+    )
+    assert error == pytest.approx(totals.mse(525_600), rel=1e-9)
 
 
 def test_the_same_call_gives_the_same_design() -> None:
-    first, again = (fc.design(YEAR, horizon=525_600, tick_seconds=60) for _ in range(2))
+    first, again = (fc.design(YEAR, horizon=525_600) for _ in range(2))
     assert first == again
 
 
@@ -186,9 +218,6 @@ def test_more_contributions_cost_more_error() -> None:
         ({"targets": {5: 1.0}, "delay": 1000}, "delay must be less than the horizon"),
         ({"targets": {5: 1.0}, "delay": -1}, "delay must be an integer"),
         ({"targets": {5: 1e-9}}, "targets must be within reach"),
-        ({"targets": {5: 1.0}, "figures": 5}, "figures must be a mapping"),
-        ({"targets": {5: 1.0}, "figures": {0: 1.0}}, "figures must be an integer from 1 to 1000"),
-        ({"targets": {5: 1.0}, "figures": {5: 0.0}}, "weight of figures of length 5 must be"),
         ({"targets": {5: 1.0}, "horizon": 0}, "horizon must be an integer"),
         ({"targets": {5: 1.0}, "horizon": 1 << 60}, "horizon must be an integer"),
         ({"targets": {5: 1.0}, "unit": 24}, "unit must be a Unit"),

@@ -18,9 +18,10 @@ import fadecount as fc
 from fadecount.service.connection import Connection
 from fadecount.service.reader_pool import PublicStream
 from fadecount.service.server import Service, allowed_hosts
-from fadecount.service.settings import Clock, Limits, Settings, Storage, open_tokens
+from fadecount.service.settings import Clock, Limits, Settings, open_tokens
 from fadecount.service.tokens import Grant, Role, Tokens
 from fadecount.service.website import Websites
+from fadecount.streams.storage import Storage
 
 EXACT = fc.Gradual(epsilon=2.0**14, exponent=1.0)
 """So much budget that a noise variable differs from 0 with probability below exp(-16000): releases

@@ -14,8 +14,9 @@ import time
 from pathlib import Path
 from typing import Self
 
-from fadecount.service.settings import Storage, open_tokens
+from fadecount.service.settings import open_tokens
 from fadecount.service.tokens import Role
+from fadecount.streams.storage import Storage
 
 
 class ServeProcess:

@@ -1,5 +1,4 @@
-"""Operators delete streams and keep releases for a time over HTTP, and accept histories while the
-service is stopped."""
+"""Operators delete streams and keep releases for a time over HTTP."""
 
 from __future__ import annotations
 
@@ -13,7 +12,7 @@ import fadecount as fc
 from fadecount.cli.main import main
 from fadecount.service import writer
 from fadecount.service.client import ServiceError
-from fadecount.streams import SQLiteStore, fence_from
+from fadecount.streams import fence_from
 from fadecount.streams.audit_log import Act, AuditLog
 from tests.service.faulty import LossyProxy
 from tests.service.harness import EXACT, Harness, wait_for
@@ -29,7 +28,6 @@ def where(harness: Harness) -> list[str]:
     [
         ["delete", "doors", "--yes"],
         ["retain", "doors", "--for", "10m"],
-        ["accept-history", "doors", "--other-histories", "1", "--yes"],
     ],
 )
 def test_a_command_beside_a_service_says_what_to_do(
@@ -134,34 +132,6 @@ def test_what_cannot_be_recorded_is_refused(
     assert harness.request("DELETE", "/v1/streams/doors", token=harness.admin).status == 503
     assert "an administrative act is refused" in caplog.text
     assert harness.request("GET", "/v1/streams/doors", token=harness.admin).status == 200
-
-
-def test_a_refused_stream_goes_on_once_its_history_is_accepted(
-    tmp_path: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
-    with Harness(tmp_path) as harness:
-        harness.create()
-        harness.close_tick(2)
-        clock = harness.clock
-    shutil.copytree(tmp_path / "state", tmp_path / "old")
-    store = SQLiteStore(tmp_path / "state" / "streams.db", fence=fence_from(tmp_path / "fence"))
-    stream = store.open("doors")
-    stream.close_through((stream.open_tick or 0) + 3)
-    store.close()
-    shutil.rmtree(tmp_path / "state")
-    (tmp_path / "old").rename(tmp_path / "state")
-    with Harness(tmp_path, clock=clock) as harness:
-        assert harness.post("/v1/streams/doors/events", {"events": [{"key": "a"}]}).status == 503
-    accept = ["streams", "accept-history", "doors", "--yes", *where(harness), "--other-histories"]
-    assert main([*accept, "0"]) == 1
-    assert "--other-histories must be" in capsys.readouterr().err
-    assert main([*accept, "1"]) == 0
-    assert main([*accept, "1"]) == 1, "once"
-    with Harness(tmp_path, clock=clock) as harness:
-        assert harness.post("/v1/streams/doors/events", {"events": [{"key": "a"}]}).status == 202
-        stream = harness.request("GET", "/v1/streams/doors", token=harness.admin).json()
-        assert stream["histories"] == 2
-        harness.close_tick()
 
 
 def test_old_figures_of_a_stream_that_has_ended_are_removed(

@@ -15,11 +15,10 @@ import pytest
 import fadecount as fc
 from fadecount.mechanisms import Unit
 from fadecount.service import embedding
-from fadecount.service.settings import open_store
 from fadecount.streams import Reader
 from fadecount.streams.export import published_tables
-from fadecount.streams.published import Published
-from fadecount.streams.slots import Figures, Table
+from fadecount.streams.published import Figures, Published, Table
+from fadecount.streams.storage import open_store
 from tests.browser.conftest import NOON, past
 from tests.service.harness import Harness, StillClock
 

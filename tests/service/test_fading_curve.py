@@ -9,8 +9,6 @@ from zoneinfo import ZoneInfo
 
 import numpy as np
 import pytest
-from hypothesis import given
-from hypothesis import strategies as st
 
 import fadecount as fc
 from fadecount.calendar import Ticks
@@ -25,20 +23,25 @@ def curve(mechanism: fc.Mechanism, sensitivity: int = 1, tick_seconds: int = 60)
     )
 
 
+def mechanism_of(fading: FadingCurve) -> fc.mechanisms.Mechanism:
+    assert isinstance(fading.stream, StreamLoss)
+    return fading.stream.mechanism
+
+
 def test_visits_of_a_person_add_up() -> None:
     fading = curve(fc.Gradual(epsilon=0.1), 2, 3600)
     found = fading.person(2, 86400, 10 * 86400)
     ages = [24 * each for each in range(1, 11) for _ in range(2)]
-    assert found.loss >= 2 * math.fsum(fading.mechanism.loss(age) for age in ages)
+    assert found.loss >= 2 * math.fsum(mechanism_of(fading).loss(age) for age in ages)
     assert found.loss == pytest.approx(
-        2 * math.fsum(fading.mechanism.loss(age) for age in ages), rel=1e-12
+        2 * math.fsum(mechanism_of(fading).loss(age) for age in ages), rel=1e-12
     )
-    exact = 2 * fading.mechanism.loss_of([300 - age for age in ages], now=300)
+    exact = 2 * mechanism_of(fading).loss_of([300 - age for age in ages], now=300)
     assert found.loss >= exact
     assert found.subject == "Someone who came 2 times in 1 day for 1 week 3 days"
     assert fading.person(1, 604800, 86400).loss == fading.loss(86400).epsilon
     rare = fading.person(10, 365 * 86400, 30 * 86400)
-    assert rare.loss == pytest.approx(20 * fading.mechanism.loss(720)), (
+    assert rare.loss == pytest.approx(20 * mechanism_of(fading).loss(720)), (
         "all ten may have come at once"
     )
     small = curve(fc.Gradual(epsilon=0.001), tick_seconds=3600).person(1, 86400, 604800)
@@ -73,8 +76,8 @@ def test_no_times_of_visits_lose_more_than_stated(mechanism: fc.mechanisms.Mecha
         steps = [int(each // tick) + 1 for each in times]
         last = int(now // tick)
         for ahead in (0, 1, 7):  # releases ahead of the clock hold the present tick too
-            stream = StreamLoss(mechanism=mechanism, steps=last + ahead)
-            fading = FadingCurve(stream=stream, tick_seconds=tick, due=last)
+            stream = StreamLoss(mechanism=mechanism)
+            fading = FadingCurve(stream=stream, tick_seconds=tick, ahead=ahead)
             shown = fading.person(visits, every, during)
             assert mechanism.loss_of(steps, now=last + ahead) <= shown.loss * (1 + 1e-12)
             by_tick = replace(fading, unit=Unit(of="person", events=5)).person(
@@ -99,9 +102,7 @@ def test_visits_in_days_of_other_lengths() -> None:
                 places = [
                     ticks.at(now - length * day + back) - first + 1 for back in (0.0, 0.5, 3600.5)
                 ]
-                fading = FadingCurve(
-                    stream=StreamLoss(mechanism=mechanism, steps=steps), tick_seconds=day, due=steps
-                )
+                fading = FadingCurve(stream=StreamLoss(mechanism=mechanism), tick_seconds=day)
                 shown = fading.person(1, length * day, length * day).loss
                 assert max(mechanism.loss_of([place], now=steps) for place in places) <= shown
                 assert shown == fading.loss(length * day).epsilon
@@ -117,9 +118,7 @@ def test_someone_in_every_day_of_a_fortnight_with_a_short_one() -> None:
     )
     days = ticks.at(now) - ticks.at(now - 15 * day) + 1
     assert days == 17
-    fading = FadingCurve(
-        stream=StreamLoss(mechanism=mechanism, steps=101), tick_seconds=day, due=100
-    )
+    fading = FadingCurve(stream=StreamLoss(mechanism=mechanism), tick_seconds=day, ahead=1)
     shown = replace(fading, unit=Unit(of="person", events=3)).person(99, day, 15 * day).loss
     assert shown >= math.fsum(mechanism.loss(age) for age in range(days)) * (1 - 1e-12)
 
@@ -128,7 +127,7 @@ def test_events_of_a_person_in_one_tick_are_one_unit() -> None:
     fading = curve(fc.Gradual(epsilon=0.1), 5, 86400)
     often = replace(fading, unit=Unit(of="person", events=5)).person(24, 86400, 10 * 86400).loss
     daily = fading.person(1, 86400, 10 * 86400).loss
-    assert often == pytest.approx(daily + 5 * fading.mechanism.loss(0)), (
+    assert often == pytest.approx(daily + 5 * mechanism_of(fading).loss(0)), (
         "ten days reach into eleven ticks"
     )
     assert fading.person(24, 86400, 10 * 86400).loss == pytest.approx(24 * daily)
@@ -146,35 +145,18 @@ def test_the_curve_never_falls_and_holds_what_is_stated() -> None:
 
 def test_a_factor_multiplies_every_loss() -> None:
     plain = curve(fc.Gradual(epsilon=0.1, exponent=2.0))
-    twice = curve(plain.mechanism, sensitivity=2)
+    twice = curve(mechanism_of(plain), sensitivity=2)
     for one, two in zip(plain.curve(), twice.curve(), strict=True):
         assert 2 * one.loss <= two.loss <= 2 * one.loss * (1 + 1e-12)
 
 
-@given(
-    st.lists(st.one_of(st.none(), st.integers(1, 300)), max_size=3),
-    st.integers(1, 200),
-    st.integers(0, 199),
-    st.integers(1, 3),
-)
-def test_the_curve_covers_every_fork(
-    ends: list[int | None], steps: int, age: int, sensitivity: int
-) -> None:
-    """What the page says of an age is never less than what the store says of an event of that
-    age."""
-    mechanism, forks = fc.Gradual(epsilon=0.5, exponent=2.0), tuple(ends)
-    stream = StreamLoss(mechanism=mechanism, sensitivity=sensitivity, forks=forks, steps=steps)
-    for due in (
-        None,
-        steps,
-        steps - 3,
-        steps + 3,
-    ):  # a clock that is right, behind the releases, and ahead of them
-        late = 0 if due is None else due - steps
-        assert (
-            FadingCurve(stream=stream, tick_seconds=60, due=due).loss(60 * age).epsilon
-            >= stream.of_step(max(1, steps - age + late)).epsilon
-        )
+def test_releases_ahead_of_the_clock_count() -> None:
+    """Step 100 is published while the clock says that step 10 is the last one over: an event of age
+    0 is 90 ticks older."""
+    mechanism = fc.Gradual(epsilon=0.125)
+    fading = FadingCurve(stream=StreamLoss(mechanism=mechanism), tick_seconds=60, ahead=90)
+    assert fading.loss(0).epsilon == mechanism.loss(90)
+    assert fading.loss(300).epsilon == mechanism.loss(95)
 
 
 def test_sentences() -> None:

@@ -3,13 +3,11 @@
 from __future__ import annotations
 
 import json
-from dataclasses import replace
 from typing import Any
 
 import pytest
 
 import fadecount as fc
-from fadecount.service.answers import stream_info
 from fadecount.service.client import ServiceError
 from fadecount.streams import embargo, inputs
 from tests.service.harness import Harness, Reply
@@ -88,16 +86,6 @@ def test_too_many_keys_stop_their_stream_only(
         assert client.stream("pages").state == "refused"
         harness.close_tick(3)
         client.add("doors", {"a": 1})
-
-
-def test_the_chance_counts_accepted_histories(harness: Harness) -> None:
-    with harness.client() as client:
-        client.create("pages", tick="1h", mechanism=DAYS, unit=UNIT, discovery=DISCOVERY)
-        hidden = client.stream("pages").hidden
-    assert hidden is not None and "a chance of 1e-09 a day" in hidden["delta"]
-    status = replace(harness.stream("pages").status, forks=(None,))
-    hidden = stream_info(status, "running", harness.clock.now()).hidden
-    assert hidden is not None and "a chance of 2e-09 a day" in hidden["delta"]
 
 
 @pytest.mark.parametrize(

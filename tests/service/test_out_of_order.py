@@ -40,7 +40,7 @@ def stopped(tmp_path: Path) -> StillClock:
         "UPDATE key_blocks SET names = '[' WHERE stream = 2",
         "DELETE FROM secrets WHERE stream = 2",
         "UPDATE streams SET description = '{}' WHERE id = 2",
-        "UPDATE streams SET voids = '7' WHERE id = 2",
+        "UPDATE streams SET kept = '7' WHERE id = 2",
         "UPDATE streams SET first_tick = 'no number' WHERE id = 2",
     ],
 )
@@ -66,7 +66,7 @@ def test_one_damaged_stream_stops_no_other(
 
 
 def test_a_list_goes_on_behind_what_is_damaged(tmp_path: Path, stopped: StillClock) -> None:
-    change(tmp_path, "UPDATE streams SET voids = '7' WHERE name = 'gates'")
+    change(tmp_path, "UPDATE streams SET kept = '7' WHERE name = 'gates'")
     with Harness(tmp_path, clock=stopped) as harness:
         reader = harness.service.pool._connect()
         with closing(reader):

@@ -11,7 +11,7 @@ import pytest
 
 from fadecount.cli._options import storage_from
 from fadecount.cli.main import build_parser, main
-from fadecount.service.settings import default_folder
+from fadecount.streams.storage import default_folder
 from tests.service.process import ServeProcess
 
 FULL = {

@@ -13,11 +13,12 @@ from typing import Any
 import pytest
 
 from fadecount.errors import ParameterError
-from fadecount.service.settings import Storage, open_tokens
+from fadecount.service.settings import open_tokens
 from fadecount.service.tokens import LONGEST_AGE, Access, Role, Tokens
 from fadecount.streams import FileFence, SQLiteStore
 from fadecount.streams.audit_log import AuditLogError
 from fadecount.streams.sqlite import SQLiteDatabase
+from fadecount.streams.storage import Storage
 from tests.streams.backends import entries_of
 
 
@@ -95,7 +96,7 @@ def test_an_unknown_id_is_compared_as_well(monkeypatch: pytest.MonkeyPatch) -> N
 def test_tokens_are_made_and_revoked_beside_a_service(tmp_path: Path, storage: Storage) -> None:
     """The service holds the lock of the store, also in the middle of what it does."""
     with SQLiteStore(storage.store_path, fence=FileFence(tmp_path / "fence")) as store:
-        service = Tokens(store.reader().database, store.audit_log.record)
+        service = Tokens(store.reader().database, store.record)
         with open_tokens(storage) as tokens:
             token, grant = tokens.create(Role.ADMIN)
             copy = known(service)

@@ -298,7 +298,10 @@ def test_what_one_address_can_do() -> None:
     chance = hidden.discovery.chance(PER_ADDRESS, 1)
     assert chance < 1 / 400_000
     assert AGENTS * hidden.discovery.keys / PER_ADDRESS * chance < 1 / 2000
-    assert [-(-hidden.discovery.least(0.5, stage) // PER_ADDRESS) for stage in (0, 1)] == [9, 5]
+    assert [
+        -(-hidden.discovery.min_count(probability=0.5, stage=stage) // PER_ADDRESS)
+        for stage in (0, 1)
+    ] == [9, 5]
     assert hidden.discovery.chance(60, 0) > 0.99, "without a bound, sixty browsers would do"
 
 
@@ -379,7 +382,7 @@ def test_a_damaged_website_stops_no_other(
     site.__exit__()
     pages = stream_name(SITE, "pages")
     with closing(sqlite3.connect(tmp_path / "state" / "streams.db")) as database:
-        database.execute("UPDATE streams SET voids = '7' WHERE name = ?", (pages,))
+        database.execute("UPDATE streams SET kept = '7' WHERE name = ?", (pages,))
         database.commit()
     assert site._settings.websites is not None
     more = replace(site._settings.websites, pages=("/more",), zone="UTC")

@@ -11,8 +11,17 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from fadecount.mechanisms.unit import Noted, address_digest, person_digest
-from fadecount.sources import Earlier, Reason, SourceOptions, SourceReport, files, read, tally
+from fadecount.mechanisms.unit import CapKey, address_digest, person_digest
+from fadecount.sources import (
+    Earlier,
+    Reason,
+    SourceOptions,
+    SourceReport,
+    files,
+    grouping,
+    read,
+    tally,
+)
 from tests.sources.test_files import rows_of, written
 
 pl = pytest.importorskip("polars")
@@ -51,7 +60,7 @@ def file_of(folder: Path, seed: int, rows: int = 1500) -> Path:
     return written(folder, "\n".join(["time,key,n,who", *lines]))
 
 
-BEFORE: dict[Noted, int] = {}
+BEFORE: dict[CapKey, int] = {}
 """What an earlier run counted on the first day: of every third person something."""
 for number in range(0, 40, 3):
     BEFORE[person_digest(name_of(number), KEY)] = number % 3
@@ -159,10 +168,10 @@ def test_persons_whose_hashes_are_equal_stay_apart(
 ) -> None:
     monkeypatch.setattr(tally, "LEAST_AT_ONCE", 300)
     monkeypatch.setattr(files, "SMALL_BYTES", -1 if fast else 1 << 60)
-    monkeypatch.setattr(tally, "_ODD", np.uint64(0))  # those of days, too
+    monkeypatch.setattr(grouping, "_ODD", np.uint64(0))  # those of days, too
     few = lambda names, _seed: names.str.len_bytes().cast(pl.UInt64) * (1 << 59)  # noqa: E731
     monkeypatch.setattr(pl.Series, "hash", few)
-    monkeypatch.setattr(tally, "hash", lambda name: (len(name) & 7) << 58, raising=False)
+    monkeypatch.setattr(grouping, "hash", lambda name: (len(name) & 7) << 58, raising=False)
     path = file_of(tmp_path, number)
     unit = {"tick": "1h", "time": "time", "time_unit": "s", "person": "who", "person_per": "1d"}
     chosen = SourceOptions(**{**unit, **UNITS[number]})
@@ -184,8 +193,8 @@ def test_rows_are_together_exactly_if_person_and_block_are_the_same(
     for at, (name, block, _) in enumerate(rows):
         wanted.setdefault((name, block), []).append(at)
     for names in (pl.Series(texts, dtype=pl.String), np.array(texts, dtype=np.object_)):
-        together = tally._together(np.array(numbers, dtype=np.int64))
-        order, begins = tally._checked(names, blocks, *together)
+        together = grouping.together(np.array(numbers, dtype=np.int64))
+        order, begins = grouping._checked(names, blocks, *together)
         runs = np.split(order, begins[1:]) if len(rows) else []
         assert sorted(run.tolist() for run in runs) == sorted(wanted.values())
 
@@ -205,5 +214,5 @@ def test_an_input_without_hidden_keys(tmp_path: Path, rows: str) -> None:
 @pytest.mark.parametrize("largest", [3, 1 << 40, 1 << 63])
 def test_numbers_of_any_size_come_together(largest: int) -> None:
     numbers = np.array([largest, 0, 1, 0, largest], dtype=np.uint64)
-    order, begins = tally._together(numbers)
+    order, begins = grouping.together(numbers)
     assert (order.tolist(), begins.tolist()) == ([1, 3, 2, 0, 4], [0, 2, 3])

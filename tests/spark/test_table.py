@@ -23,7 +23,7 @@ from fadecount.mechanisms import Unit
 from fadecount.noise import KeyedNoise
 from fadecount.streams import Description, Ticks
 from fadecount.streams.discovery import HiddenKeys
-from fadecount.streams.embargo import drawn
+from fadecount.streams.embargo import draw_stages
 from fadecount.streams.fence import FileFence, Mark
 from tests.spark import oracle
 from tests.spark.oracle import (
@@ -269,7 +269,7 @@ def test_keys_appear_as_in_the_local_library(spark: Any, tmp_path: Path) -> None
             keys=list(counts),
         )
         first = START // HOUR + 24 * day
-        for _, shown in drawn(description, first, START // DAY + day, counts, noise):
+        for _, shown in draw_stages(description, first, START // DAY + day, counts, noise):
             public = HOUR * (first + 24 + days.stages[shown.stage][0])
             if public > START + 3 * DAY:
                 continue

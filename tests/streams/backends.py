@@ -18,10 +18,10 @@ from tests.streams.scripted import NamedNoise
 _MEMORY = Path("/dev/shm")  # noqa: S108 - folders in it have random names
 
 
-def entries_of(log: AuditLog) -> list[SimpleNamespace]:
+def entries_of(log: AuditLog | None) -> list[SimpleNamespace]:
     """The entries of an audit log, oldest first. Lines that a crash cut short are left out."""
     entries = []
-    for line in log.path.read_text().splitlines() if log.path.exists() else ():
+    for line in log.path.read_text().splitlines() if log and log.path.exists() else ():
         with suppress(ValueError):
             entries.append(SimpleNamespace(**json.loads(line)))
     return entries

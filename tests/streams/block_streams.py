@@ -92,7 +92,7 @@ def stored(
     rows = [
         row
         for level, stage in places
-        for row in read_figures(database, stream, level, stage, FIRST, FIRST + 100_000)
+        for row in read_figures(database, stream, 0, level, stage, FIRST, FIRST + 100_000)
     ]
     return by_name(rows, calendar_for(3000, mechanism=mechanism))
 

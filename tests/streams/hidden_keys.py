@@ -12,7 +12,7 @@ from fadecount.mechanisms import Unit
 from fadecount.noise import DiscreteLaplace
 from fadecount.streams import Batch, Description, Store, Stream, Ticks
 from fadecount.streams.discovery import DISCOVERED, HiddenKeys
-from fadecount.streams.slots import Table
+from fadecount.streams.published import Table
 
 HOURS = Ticks(tick_seconds=3600)
 FIRST = 20_000 * 24
@@ -30,7 +30,7 @@ class ScriptedNoise:
         self._stages = [list(stage) for stage in stages]
 
     def many(
-        self, _law: DiscreteLaplace, level: int, rounds: range, nodes: range, width: int
+        self, _distribution: DiscreteLaplace, level: int, rounds: range, nodes: range, width: int
     ) -> NDArray[np.int64]:
         values = np.zeros((len(rounds), len(nodes), width), dtype=np.int64)
         if level == DISCOVERED:
@@ -48,10 +48,11 @@ def describe(
     other: str | None = None,
     sample: float = 1.0,
     per_address: int | None = None,
+    mechanism: fc.Mechanism = DAYS,
 ) -> Description:
     return Description(
         name="pages",
-        mechanism=DAYS,
+        mechanism=mechanism,
         ticks=HOURS,
         unit=Unit(of="person", per="1d", keys=keys, events=events),
         hidden=HiddenKeys(discovery=discovery, other=other, sample=sample, per_address=per_address),

@@ -20,7 +20,7 @@ class NamedNoise:
         self.drawn: list[tuple[int, int, int]] = []
 
     def many(
-        self, law: DiscreteLaplace, level: int, rounds: range, nodes: range, width: int
+        self, distribution: DiscreteLaplace, level: int, rounds: range, nodes: range, width: int
     ) -> NDArray[np.int64]:
         self.drawn += [(level, r, n) for r in rounds for n in nodes]
         values = [

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import os
-import shutil
 import threading
 from pathlib import Path
 
@@ -31,7 +30,7 @@ def test_a_stores_acts_are_recorded_with_either_database(
 ) -> None:
     monkeypatch.setenv("XDG_STATE_HOME", str(backend.folder / "home"))
     with backend.open() as store:
-        log = store.audit_log
+        log = store._context.audit_log
         assert log is not None and log.path.is_relative_to(backend.folder)
         stream = store.create(DOORS, keys=("a", "b"), start_tick=1)
         stream.declare(["c"])
@@ -55,32 +54,12 @@ def test_a_stores_acts_are_recorded_with_either_database(
     assert log.path.stat().st_mode & 0o777 == 0o600
 
 
-def test_an_accepted_history_is_recorded(tmp_path: Path) -> None:
-    def open_store(name: str) -> SQLiteStore:
-        return SQLiteStore(tmp_path / name / "streams.db", fence=FileFence(tmp_path / "fence"))
-
-    with open_store("state") as store:
-        store.create(DOORS, start_tick=1)
-    shutil.copytree(tmp_path / "state", tmp_path / "old")
-    with open_store("state") as store:
-        store.open("doors").close_through(20)
-    with open_store("old") as store:
-        store.accept_histories("doors", 1)
-        assert store.audit_log is not None
-        last = entries_of(store.audit_log)[-1]
-    assert (last.act, last.object, last.details) == (
-        Act.HISTORIES_ACCEPTED,
-        "doors",
-        {"other_histories": 1},
-    )
-
-
 def test_a_log_that_cannot_be_written_prevents_the_act(tmp_path: Path) -> None:
     with SQLiteStore(
         tmp_path / "state" / "streams.db", fence=FileFence(tmp_path / "fence")
     ) as store:
         store.create(DOORS, keys=("a",), start_tick=1)
-        log = store.audit_log
+        log = store._context.audit_log
         assert log is not None
         path = log.path
         path.unlink()

@@ -22,7 +22,7 @@ from fadecount.streams import stream as stream_module
 from fadecount.streams.database import STREAM_TABLES
 from fadecount.streams.embargo import largest_count
 from fadecount.streams.figures import Closed
-from fadecount.streams.state import OPEN
+from fadecount.streams.state import OPEN, WHOLE
 from fadecount.streams.stream import close_together
 from tests.counters.block_reference import NamedNoise
 from tests.counters.test_figures import Name
@@ -417,7 +417,7 @@ def test_between_two_blocks_nothing_is_kept_and_in_one_a_count(backend: Backend)
             rows = store._database.query("SELECT kind, number FROM state")
             ended = (FIRST + at + 1) in [FIRST + each for each in (2, 8, 14, 20, 26, 32, 38)]
             assert ((OPEN, 1) in rows) is not ended
-            assert {kind for kind, _ in rows} == {OPEN}
+            assert {kind for kind, _ in rows} == {OPEN, WHOLE}
 
 
 def test_laws_are_those_of_the_design(backend: Backend) -> None:
@@ -426,11 +426,11 @@ def test_laws_are_those_of_the_design(backend: Backend) -> None:
 
     class Scales(NamedNoise):
         def many(
-            self, law: DiscreteLaplace, level: int, rounds: range, nodes: range, width: int
+            self, distribution: DiscreteLaplace, level: int, rounds: range, nodes: range, width: int
         ) -> NDArray[np.int64]:
             for each in rounds:
-                scales.setdefault((level, each), set()).add(law.scale)
-            return super().many(law, level, rounds, nodes, width)
+                scales.setdefault((level, each), set()).add(distribution.scale)
+            return super().many(distribution, level, rounds, nodes, width)
 
     with backend.open(noise=Scales()) as store:  # type: ignore[arg-type]
         list(create(store).release(FIRST, some_counts()))

@@ -22,6 +22,7 @@ from fadecount.streams import Batch, Description, Store, Stream, Ticks
 from fadecount.streams.database import STREAM_TABLES
 from fadecount.streams.figures import Closed
 from fadecount.streams.inputs import ReadPosition
+from tests.mechanisms.any_levels import AnyLevels
 from tests.streams.backends import Backend, totals_of
 from tests.streams.scripted import NamedNoise, expected, names_in_use, value_of
 
@@ -31,7 +32,7 @@ MECHANISMS = (
     fc.Linear(epsilon=0.5),
     fc.Refresh(window=5, epsilon_current=0.5, epsilon_past=0.25),
     fc.Binary(epsilon=1.0, horizon=64),
-    fc.Designed(budgets=(0.5, float("inf"), 0.25), delay=1),
+    AnyLevels(budgets=(0.5, float("inf"), 0.25), delay=1),
 )
 
 

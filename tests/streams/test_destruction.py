@@ -35,7 +35,7 @@ class Shifted(NamedNoise):
         return 1_234_567_890_123 * (level + 1) + block
 
     def many(
-        self, law: DiscreteLaplace, level: int, rounds: range, nodes: range, width: int
+        self, distribution: DiscreteLaplace, level: int, rounds: range, nodes: range, width: int
     ) -> NDArray[np.int64]:
         each = [[self.value(level, stage, node) for node in nodes] for stage in rounds]
         return np.repeat(np.array(each, dtype=np.int64)[..., np.newaxis], width, axis=2)

@@ -1,11 +1,8 @@
-"""The fence: an old backup and a second copy are refused, a stopped process is not, and an accepted
-fork is paid for."""
+"""The fence: an old backup and a second copy are refused, a stopped process is not."""
 
 from __future__ import annotations
 
 import shutil
-import sqlite3
-from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
@@ -13,7 +10,6 @@ import pytest
 
 import fadecount as fc
 from fadecount.errors import FenceError, ParameterError, StoreError
-from fadecount.rounding import shown_loss
 from fadecount.streams import (
     Description,
     FileFence,
@@ -22,13 +18,11 @@ from fadecount.streams import (
     ServerFence,
     SQLiteStore,
     Store,
-    Stream,
     Ticks,
     fence_from,
 )
 from fadecount.streams.database import Checkpoints
 from fadecount.streams.fence import Mark, default_folder
-from fadecount.streams.loss import StreamLoss
 from fadecount.streams.postgres import PostgresDatabase
 from tests.streams.backends import Backend, totals_of
 
@@ -43,13 +37,8 @@ def open_copy(folder: Path, copy: str = "state") -> Store:
     return SQLiteStore(folder / copy / "streams.db", fence=FileFence(folder / "fence"))
 
 
-def accepted(store: Store, other_histories: int) -> Stream:
-    store.accept_histories("doors", other_histories)
-    return store.open("doors")
-
-
 @pytest.fixture
-def forked(tmp_path: Path) -> Path:
+def behind(tmp_path: Path) -> Path:
     """A store at step 20, and ``old``, a copy of it from step 10."""
     with open_copy(tmp_path) as store:
         store.create(describe(), start_tick=1).close_through(10)
@@ -59,14 +48,14 @@ def forked(tmp_path: Path) -> Path:
     return tmp_path
 
 
-def test_an_old_backup_is_refused_in_one_line(forked: Path) -> None:
+def test_an_old_backup_is_refused_in_one_line(behind: Path) -> None:
     with (
-        open_copy(forked, "old") as store,
+        open_copy(behind, "old") as store,
         pytest.raises(FenceError, match=r"step 10, but .* published up to step 20") as refused,
     ):
         store.open("doors")
     assert "\n" not in str(refused.value)
-    with open_copy(forked) as store:
+    with open_copy(behind) as store:
         assert store.open("doors").status.steps == 20
 
 
@@ -81,7 +70,7 @@ def test_copies_that_run_side_by_side_are_stopped_before_the_second_publishes(
         first.close_through(11)
         with pytest.raises(FenceError, match="another copy"):
             second.close_through(11)
-        with pytest.raises(FenceError, match="another history"):
+        with pytest.raises(FenceError, match="from another copy"):
             second.close_through(11)
         first.close_through(12)
     with Reader.of_file(tmp_path / "copy" / "streams.db") as reader:
@@ -89,88 +78,10 @@ def test_copies_that_run_side_by_side_are_stopped_before_the_second_publishes(
         assert max(totals_of(reader)) == 10
 
 
-def test_a_lost_fence_is_refused(forked: Path) -> None:
-    shutil.rmtree(forked / "fence")
-    with open_copy(forked) as store, pytest.raises(FenceError, match="has no mark in the fence"):
+def test_a_lost_fence_is_refused(behind: Path) -> None:
+    shutil.rmtree(behind / "fence")
+    with open_copy(behind) as store, pytest.raises(FenceError, match="has no mark in the fence"):
         store.open("doors")
-
-
-def test_an_accepted_fork_goes_on_and_every_loss_holds_it(forked: Path) -> None:
-    with open_copy(forked, "old") as store:
-        stream = accepted(store, 1)
-        stream.close_through(15)
-    with Reader.of_file(forked / "old" / "streams.db") as reader:
-        assert reader.status("doors").forks == (20,)
-        assert reader.loss("doors", 5) == 2 * MECHANISM.loss(15)
-        assert reader.loss("doors", 20) == 2 * MECHANISM.loss(0)
-        later = replace(reader.status("doors").loss, steps=25)
-        assert later.of_step(21).epsilon == MECHANISM.loss(4)
-        assert replace(later, steps=115).of_step(5).epsilon == 2 * MECHANISM.loss(110)
-    with open_copy(forked) as store, pytest.raises(FenceError):
-        store.open("doors")
-
-
-def test_forks_add_up_over_both_histories(forked: Path) -> None:
-    with open_copy(forked, "old") as store:
-        accepted(store, 1).close_through(15)
-    with open_copy(forked) as store:
-        with pytest.raises(FenceError, match="must be at least 2, got 1"):
-            store.accept_histories("doors", 1)
-        forks = accepted(store, 2).status.forks
-    assert forks == (20, 15)
-
-
-def test_without_a_fence_the_fork_is_charged_to_every_event(forked: Path) -> None:
-    shutil.rmtree(forked / "fence")
-    with open_copy(forked) as store:
-        accepted(store, 1).close_through(30)
-    with Reader.of_file(forked / "state" / "streams.db") as reader:
-        most = 2 * MECHANISM.loss(
-            fc.mechanisms.LONGEST
-        )  # nobody knows how far the other history went
-        assert reader.loss("doors", 29) == most
-        assert reader.curve("doors", [0, 3]) == [most, most]
-
-
-def test_a_fence_lost_twice_has_three_histories(forked: Path) -> None:
-    """An old copy and a lost fence each know nothing of the other: the operator states how many
-    histories there are."""
-    shutil.rmtree(forked / "fence")
-    with open_copy(forked) as store:
-        accepted(store, 1).close_through(30)
-    shutil.rmtree(forked / "fence")
-    with open_copy(forked, "old") as store:
-        with pytest.raises(
-            FenceError, match=r"accept-history doors --other-histories 1 \(or more\)"
-        ):
-            store.open("doors")
-        stream = accepted(store, 2)
-        assert stream.status.forks == (None,) * 2
-        assert stream.status.loss.histories == 3
-        assert store.reader().loss("doors", 5) == 3 * MECHANISM.loss(fc.mechanisms.LONGEST)
-    with open_copy(forked, "old") as store:
-        with pytest.raises(ParameterError, match="may go on already, with 2 other histories"):
-            store.accept_histories("doors", 2)
-        assert store.open("doors").status.loss.histories == 3
-
-
-def test_more_histories_may_be_stated_than_are_known(forked: Path) -> None:
-    with open_copy(forked, "old") as store:
-        assert accepted(store, 3).status.forks == (20, *[None] * 2)
-    with open_copy(forked, "old") as store:
-        assert store.open("doors").status.loss.histories == 4
-
-
-def test_histories_that_nothing_can_know_of_may_be_stated_once(forked: Path) -> None:
-    """Store and fence restored together agree with each other."""
-    with open_copy(forked) as store:
-        assert accepted(store, 1).status.forks == (None,)
-        with pytest.raises(ParameterError, match="nothing was changed"):
-            store.accept_histories("doors", 1)
-        with pytest.raises(ParameterError, match="other_histories must be"):
-            store.accept_histories("doors", 0)
-    with open_copy(forked) as store:
-        assert store.open("doors").status.loss.histories == 2
 
 
 def test_a_stream_created_after_the_backup_is_not_created_again(tmp_path: Path) -> None:
@@ -187,59 +98,14 @@ def test_a_stream_created_after_the_backup_is_not_created_again(tmp_path: Path) 
         store.create(describe("unused"), start_tick=1)  # nothing of it was released
 
 
-def test_a_missing_mark_is_explained_before_the_remedy(forked: Path) -> None:
-    shutil.rmtree(forked / "fence")
-    with open_copy(forked) as store, pytest.raises(FenceError) as raised:
+def test_a_missing_mark_is_explained_before_the_remedy(behind: Path) -> None:
+    shutil.rmtree(behind / "fence")
+    with open_copy(behind) as store, pytest.raises(FenceError) as raised:
         store.open("doors")
     said = str(raised.value)
-    assert str(forked / "fence") in said
-    assert said.index("another user or HOME") < said.index("--other-histories")
+    assert str(behind / "fence") in said
+    assert said.index("another user or HOME") < said.index("begin new streams under new names")
     assert "\n" not in said
-
-
-def test_one_rule_for_the_loss_in_all_histories() -> None:
-    """A loss of exactly 0.25 in two histories is 0.25 at every place, not a little more, which
-    would be shown as 0.26."""
-    mechanism = fc.Gradual(epsilon=0.125)
-    plain = StreamLoss(mechanism=mechanism, steps=10)
-    assert [plain.at_age(age).epsilon for age in range(5)] == [
-        plain.of_step(10 - age).epsilon for age in range(5)
-    ]
-    forked = StreamLoss(mechanism=mechanism, forks=(10,), steps=10)
-    assert forked.at_age(0).epsilon == forked.of_step(10).epsilon == 0.25
-    assert shown_loss(forked.at_age(0).epsilon) == shown_loss(0.25)
-    assert forked.of_step(11).epsilon == 0.0
-    assert replace(forked, steps=11).of_step(11).epsilon == 0.125
-    unknown = StreamLoss(mechanism=mechanism, sensitivity=3, forks=(None,), steps=10)
-    assert (
-        unknown.at_age(7).epsilon
-        == unknown.of_step(1).epsilon
-        == 6 * mechanism.loss(fc.mechanisms.LONGEST)
-    )
-
-
-def test_releases_ahead_of_the_clock_count() -> None:
-    """Step 100 is published while the clock says that step 10 is the last one over: an event of age
-    0 is 90 ticks older."""
-    loss = StreamLoss(mechanism=fc.Gradual(epsilon=0.125), steps=100)
-    assert loss.at_age(0, due=10).epsilon == loss.mechanism.loss(90)
-    assert (
-        loss.at_age(0, due=100).epsilon == loss.at_age(0, due=200).epsilon == loss.at_age(0).epsilon
-    )
-
-
-def test_damaged_forks_are_refused(forked: Path) -> None:
-    with open_copy(forked, "old") as store:
-        accepted(store, 1).close_through(30)
-    for forks in ("[16]", "[]", "[20, 3]"):
-        with sqlite3.connect(forked / "old" / "streams.db") as database:
-            database.execute("UPDATE streams SET forks = ?", (forks,))
-        database.close()
-        with (
-            open_copy(forked, "old") as store,
-            pytest.raises(FenceError, match="forks of stream 'doors' differ"),
-        ):
-            accepted(store, 3)
 
 
 def test_a_stream_that_has_lost_its_mark_is_refused_also_before_its_first_step(
@@ -251,10 +117,11 @@ def test_a_stream_that_has_lost_its_mark_is_refused_also_before_its_first_step(
     with open_copy(tmp_path) as store:
         store.open("doors").close_through(5)
     shutil.rmtree(tmp_path / "fence")
-    with open_copy(tmp_path, "old") as store:
-        with pytest.raises(FenceError, match="has no mark in the fence"):
-            store.open("doors")
-        assert accepted(store, 1).status.forks == (None,)
+    with (
+        open_copy(tmp_path, "old") as store,
+        pytest.raises(FenceError, match="has no mark in the fence"),
+    ):
+        store.open("doors")
 
 
 class _Stop(Checkpoints):
@@ -288,7 +155,7 @@ def test_stopping_at_any_step_leaves_a_store_that_opens(backend: Backend, step: 
 
 @pytest.mark.parametrize("mark", ["of another commit", "lost"])
 @pytest.mark.parametrize("killed", [True, False])
-def test_ticks_that_are_not_published_are_not_accepted(
+def test_ticks_that_are_not_published_never_are_once_another_copy_went_on(
     tmp_path: Path, mark: str, *, killed: bool
 ) -> None:
     """Where both copies have the same noise, two figures would tell how their counts differ."""
@@ -312,10 +179,8 @@ def test_ticks_that_are_not_published_are_not_accepted(
                 stream.close_through(59)
         if mark == "lost":
             shutil.rmtree(tmp_path / "fence")
-        for stated in (1, 2):
-            with pytest.raises(FenceError, match="closed ticks that are not published"):
-                copy.accept_histories("doors", stated)
-        with pytest.raises(FenceError, match="closed ticks that are not published"):
+        said = "has no mark in the fence" if mark == "lost" else "from another copy"
+        with pytest.raises(FenceError, match=said):
             copy.open("doors")
         assert copy.reader().status("doors").published_steps == 59
 

@@ -5,22 +5,23 @@ from __future__ import annotations
 
 import math
 import random
-import shutil
 from dataclasses import replace
 from fractions import Fraction
-from pathlib import Path
 
 import pytest
 
 import fadecount as fc
 from fadecount.errors import ParameterError, StoreError
 from fadecount.mechanisms import Unit
-from fadecount.streams import Description, FileFence, Group, SQLiteStore, Ticks
+from fadecount.streams import Description, Group, Ticks
 from fadecount.streams.loss import GroupLoss, Member, StreamLoss
+from tests.mechanisms.any_levels import AnyLevels
 from tests.mechanisms.block_oracles import program_loss, random_design
 from tests.mechanisms.shift_program import losses_by_program
 from tests.streams.backends import Backend, entries_of
-from tests.streams.test_forks import MOST, random_mechanism
+
+MOST = 24
+"""Steps of the longest streams."""
 
 RIDERS = Group.of("riders", {"10m": 0.5, "1y": 2})
 DAYS = fc.Blocks(fc.Level(1, 0.1), fc.Level(60, 0.2, lag=11))
@@ -52,6 +53,32 @@ def exact_loss(mechanism: fc.Mechanism, position: int, now: int) -> float:
     return float(losses_by_program(mechanism, [(position, now)])[0])
 
 
+def random_mechanism(chance: random.Random) -> fc.Mechanism:
+    kind, delay = (
+        chance.choice(["designed", "designed", "gradual", "linear", "binary", "refresh"]),
+        chance.choice([0, 0, 1, 3]),
+    )
+    if kind == "designed":
+        budgets = [
+            chance.choice([0.125, 0.5, 2.0, math.inf, chance.uniform(0.05, 2.0)])
+            for _ in range(chance.randint(1, 5))
+        ]
+        return AnyLevels(budgets=budgets, delay=delay)
+    if kind == "gradual":
+        return fc.Gradual(
+            epsilon=chance.uniform(0.1, 1.0), exponent=chance.choice([0.0, 1.0, 2.0]), delay=delay
+        )
+    if kind == "linear":
+        return fc.Linear(epsilon=0.5)
+    if kind == "binary":
+        return fc.Binary(epsilon=1.0, horizon=MOST)
+    return fc.Refresh(
+        window=chance.randint(1, 9),
+        epsilon_current=chance.uniform(0.1, 2.0),
+        epsilon_past=chance.uniform(0.1, 2.0),
+    )
+
+
 @pytest.mark.parametrize("seed", range(150))
 def test_no_streams_lose_more_together_than_their_group_states(seed: int) -> None:
     chance = random.Random(seed)
@@ -78,6 +105,7 @@ def test_no_streams_lose_more_together_than_their_group_states(seed: int) -> Non
             # the ticks that are over at that moment
             position, now = event // member.tick_seconds + 1, (event + age) // member.tick_seconds
             assert now <= MOST
+            assert isinstance(member.loss, StreamLoss)
             single = exact_loss(member.loss.mechanism, position, now)
             exact += member.loss.sensitivity * single
         total = together.total(age)
@@ -151,7 +179,7 @@ def test_a_stream_that_would_break_the_promise_is_refused(backend: Backend) -> N
         late = fc.Blocks(fc.Level(1, 1.2, lag=12))
         with pytest.raises(ParameterError, match=r"at most 2 in the end, all together, got 2.10"):
             store.create(described("later", late), start_tick=0)
-    details = [each.details for each in entries_of(store.audit_log)]
+    details = [each.details for each in entries_of(store._context.audit_log)]
     assert {"keys": 1, "group": "riders"} in details
 
 
@@ -254,31 +282,3 @@ def test_an_existing_stream_keeps_its_group(backend: Backend) -> None:
         for name, group in (("rides", Group(name="x")), ("alone", RIDERS)):
             with pytest.raises(ParameterError, match=f"group of stream '{name}' is fixed"):
                 store.open_or_create(name, tick=Ticks(tick_seconds=60), group=group)
-
-
-def test_accepted_histories_are_in_the_loss_of_the_group(tmp_path: Path) -> None:
-    path, fence = tmp_path / "state" / "streams.db", FileFence(tmp_path / "fence")
-    group = Group.of("riders", {"1m": 0.25, "ever": 0.35})
-    with SQLiteStore(path, fence=fence) as store:
-        stream = store.create(described(group=group), start_tick=0)
-        stream.close_through(3)
-        assert stream.status.group is not None
-        assert stream.status.group.text == (
-            "riders: at most 0.25 up to 1 minute, 0.35 later for one event, by all streams of the"
-            " group together (rides)"
-        )
-    shutil.copy(path, tmp_path / "copy")
-    with SQLiteStore(path, fence=fence) as store:
-        store.open("rides").close_through(5)
-    shutil.copy(tmp_path / "copy", path)
-    with SQLiteStore(path, fence=fence) as store:
-        after = store.accept_histories("rides", 1)
-        assert after.group is not None
-        assert (after.group.at(60), after.group.at(None)) == (0.25, 0.6)
-        assert ", more than promised, since other histories were accepted," in after.group.text
-        assert "0.25 up to 1 minute, 0.6 later" in after.group.text
-        assert after.group.about["curve"][1] == {"age_seconds": None, "loss": 0.6}
-        store.open("rides").close_through(6)
-        store.delete("rides")
-        with pytest.raises(ParameterError, match="the others: rides"):
-            store.create(described("trips", fc.Blocks(fc.Level(1, 0.001)), group), start_tick=0)

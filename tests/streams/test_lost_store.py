@@ -203,8 +203,6 @@ def test_a_disk_that_was_not_mounted_comes_back(tmp_path: Path) -> None:
         store.open("doors").close_through(4)
         with pytest.raises(FenceError, match="a stream of another store has its name now"):
             store.open("unused")
-        with pytest.raises(FenceError, match="a stream of another store has its name now"):
-            store.accept_histories("unused", 1)
         store.delete("unused")
         with pytest.raises(FenceError, match=USED):
             publish(store, "unused")

@@ -22,11 +22,11 @@ from fadecount.counters.figures import FigureMaker
 from fadecount.errors import FadecountError, ParameterError, RemovedError
 from fadecount.noise import DiscreteLaplace
 from fadecount.streams import Description, Ticks
-from fadecount.streams.figures import FigureRows, FiguresInMemory
-from fadecount.streams.published import Published
-from fadecount.streams.slots import FINAL, PROVISIONAL, REVISED, Figures
+from fadecount.streams.figures import FigureRows
+from fadecount.streams.published import FINAL, PROVISIONAL, REVISED, Figures, Published
 from tests.counters.block_reference import NamedNoise as BlockNoise
 from tests.false_alarm import EACH, explained
+from tests.streams.memory import FiguresInMemory
 
 VIENNA = "Europe/Vienna"
 QUARTERS = Ticks(tick_seconds=900, zone=VIENNA)
@@ -42,11 +42,11 @@ DESIGN = fc.Blocks(
 class NoNoise:
     """Every variable is 0."""
 
-    def one(self, law: DiscreteLaplace, level: int, round_number: int, node: int) -> int:
+    def one(self, distribution: DiscreteLaplace, level: int, round_number: int, node: int) -> int:
         return 0
 
     def many(
-        self, law: DiscreteLaplace, level: int, rounds: range, nodes: range, width: int
+        self, distribution: DiscreteLaplace, level: int, rounds: range, nodes: range, width: int
     ) -> NDArray[np.int64]:
         return np.zeros((len(rounds), len(nodes), width), dtype=np.int64)
 

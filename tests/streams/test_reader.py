@@ -3,7 +3,6 @@ lost."""
 
 from __future__ import annotations
 
-from dataclasses import replace
 from fractions import Fraction
 from itertools import pairwise
 from pathlib import Path
@@ -15,7 +14,7 @@ from numpy.typing import NDArray
 import fadecount as fc
 from fadecount.errors import StoreError
 from fadecount.mechanisms import RunningTotal, Unit
-from fadecount.mechanisms.noise_law import quantile
+from fadecount.mechanisms.noise_distribution import quantile
 from fadecount.streams import Description, Reader, Ticks
 from tests.mechanisms.examples import half_widths
 from tests.streams.backends import Backend, BriefStore, SQLiteBackend, totals_of
@@ -89,7 +88,8 @@ def test_widths_are_the_quantiles_of_each_step(mechanism: RunningTotal) -> None:
     for first, count in ((1, 60), (3, 1), (17, 40)):
         wanted = []
         for step in range(first, first + count):
-            budgets, used = mechanism.noise.renewed(0, mechanism.shown(step))
+            shown = mechanism.last_input_included(step)
+            budgets, used = mechanism.noise.renewed(0, shown)
             noise = zip(budgets.tolist(), used.tolist(), strict=True)
             wanted.append(quantile(tuple((Fraction(1), *each) for each in noise), 0.05))
         np.testing.assert_array_equal(half_widths(mechanism, first, count), wanted)
@@ -116,6 +116,6 @@ def test_losses_grow_with_sensitivity_and_age(tmp_path: Path) -> None:
         for tick, age in ((27, 2), (10, 19), (5, 19)):
             shown, exact = reader.loss("doors", tick), 3 * mechanism.loss(age)
             assert shown == pytest.approx(exact, rel=1e-15)
-        later = replace(reader.status("doors").loss, steps=1020)
-        assert later.of_step(18).epsilon == pytest.approx(3.0, abs=1e-12)
+        later = reader.status("doors").description.loss.at_age(1002)
+        assert later.epsilon == pytest.approx(3.0, abs=1e-12)
         assert all(low <= high for low, high in pairwise(reader.curve("doors", list(range(40)))))

@@ -57,8 +57,7 @@ def test_what_is_old_is_removed_and_losses_stay(backend: Backend) -> None:
             reader.curve("doors", [0, 1, 500, 10**6]) == losses and reader.loss("doors", 3) == loss
         )
         assert keep_up(store) == 0
-        assert store.audit_log is not None
-        acts = [(entry.act, entry.details) for entry in entries_of(store.audit_log)]
+        acts = [(entry.act, entry.details) for entry in entries_of(store._context.audit_log)]
         assert (Act.RETENTION_SET, {"seconds": 6000}) in acts
         assert (Act.RELEASES_REMOVED, {"level": 0, "before": "1970-01-01T08:21:00Z"}) in acts
         stream.close_through(601)

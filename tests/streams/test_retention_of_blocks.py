@@ -90,7 +90,9 @@ def test_levels_are_removed_when_nothing_needs_them(
                     end > FIRST + first for at, of, end in rows if (at, of) == (level, stage)
                 )
         assert len(after) < len(before) / 4
-        acts = [e.details for e in entries_of(store.audit_log) if e.act == Act.RELEASES_REMOVED]
+        acts = [
+            e.details for e in entries_of(store._context.audit_log) if e.act == Act.RELEASES_REMOVED
+        ]
         assert {act["level"] for act in acts} == {0, 1, 2}
         assert keep_up(store) == 0
 

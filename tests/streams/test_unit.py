@@ -101,7 +101,7 @@ def test_a_promise_holds_for_a_person_with_several_keys() -> None:
             keys=["a", "b"],
             start_tick=0,
         )
-        loss = stream.status.loss
+        loss = stream.description.loss
         ran = stream.description.mechanism
     for age in (0, 1, 100, 10**6):
         assert 0.99 * mechanism.loss(age) < loss.at_age(age).epsilon <= mechanism.loss(age)

@@ -15,9 +15,9 @@ from fadecount.errors import ParameterError, bad_parameter
 
 if TYPE_CHECKING:
     from fadecount.mechanisms import Mechanism
-    from fadecount.service.settings import Storage
     from fadecount.sources import SourceOptions
     from fadecount.streams import Group
+    from fadecount.streams.storage import Storage
 
 GIVEN = ("plan", "epsilon", "exponent", "delay")
 """The options that give a mechanism."""
@@ -284,7 +284,7 @@ def add_store_options(parser: argparse.ArgumentParser, *, default: str = STATE_D
 def storage_from(arguments: argparse.Namespace) -> Storage:
     """Return where the store, the fence and the key are: as the options say, else the environment.
     The folder of the service is the last resort."""
-    from fadecount.service.settings import Storage, default_folder
+    from fadecount.streams.storage import Storage, default_folder
 
     database = arguments.database or (None if arguments.state else _variable("database"))
     return Storage(

@@ -19,7 +19,7 @@ from pathlib import Path
 from fadecount.cli._options import JSON_OPTION, add_options
 from fadecount.cli._output import json_text, progress
 
-_PARTS = "fig1a to fig4b, table1, measured, blocks_thousand, blocks_million"
+_PARTS = "fig1a to fig4b, table1, measured, totals_thousand, totals_million"
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:

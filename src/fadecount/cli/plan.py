@@ -1,4 +1,7 @@
-"""Say what may be lost, or how wrong counts may be, and get the mechanism.
+"""Say what a publication will show when, how exact it is, and what is lost by then.
+
+FILE is the TOML of a publication. For a one-off without one, say what may be
+lost, or how wrong counts may be, and get the mechanism.
 
 A loss AGE=LOSS limits what all outputs so far reveal about an event of that
 age. Between two ages the later limit holds; past the last one the last does,
@@ -7,6 +10,8 @@ numbers of steps. The options come best first; --save keeps one as a plan file
 that other commands accept with --plan.
 
 examples:
+  fadecount plan rides.toml
+  fadecount plan rides.toml --plot plan.svg
   fadecount plan --tick 1m --horizon 1y --loss 1h=0.5 --loss 30d=2 --loss 1y=4
   fadecount plan --tick 1d --horizon 10y --mean-error 100
   fadecount plan --horizon 1000000 --loss 0=0.1 --loss 1000000=3 --json
@@ -37,7 +42,7 @@ from fadecount.cli._options import (
     per_person,
     tick_seconds_from,
 )
-from fadecount.cli._output import aligned, waiting
+from fadecount.cli._output import aligned, json_text, waiting
 from fadecount.durations import format_duration
 from fadecount.errors import ParameterError, bad_parameter
 from fadecount.rounding import short_loss
@@ -51,6 +56,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     option = "which option to show and save (default: the best)"
     discover = "keys appear by themselves, with this part of every loss (1), at --delta"
     person = "protect one person's tick, hour, day or month, with at most N events"
+    parser.add_argument("file", metavar="FILE", nargs="?", help="a publication, such as rides.toml")
     add_options(
         parser.add_argument_group("wishes"),
         TICK_OPTION,
@@ -88,6 +94,8 @@ def run(arguments: argparse.Namespace) -> int:
         from fadecount.plots import check_picture
 
         check_picture(arguments.plot)
+    if arguments.file is not None:
+        return _plan_publication(arguments)
     with waiting("planning"):
         made = plan(**_plan_arguments(arguments))
     chosen = _chosen(made, arguments.option)
@@ -104,6 +112,28 @@ def run(arguments: argparse.Namespace) -> int:
         print(f"plan saved as {arguments.save}")
         if not isinstance(chosen.mechanism, Blocks) or made.request.unit.amount != 1:
             print("not for Spark, which counts events in blocks; run and serve take it")
+    return 0
+
+
+def _plan_publication(arguments: argparse.Namespace) -> int:
+    """Plan the publication of a file; it says all that the other options could."""
+    from fadecount.cli._publication import plan_lines
+    from fadecount.planning import Publication
+
+    if not arguments.file.lower().endswith(".toml"):
+        raise bad_parameter("FILE", arguments.file, "a TOML file", "such as rides.toml")
+    own = {"command", "run", "parser", "file", "json", "plot"}
+    for name, value in vars(arguments).items():
+        if name not in own and value != arguments.parser.get_default(name):
+            option = f"--{name.replace('_', '-')}"
+            raise ParameterError(f"{option} must be left out with {arguments.file}; write it there")
+    with waiting("planning"):
+        made = Publication.read(arguments.file).plan()
+    if arguments.plot:
+        from fadecount.plots import draw_publication, save_figure
+
+        save_figure(draw_publication(made), arguments.plot)
+    print(json_text(made.to_json()) if arguments.json else "\n".join(plan_lines(made)))
     return 0
 
 

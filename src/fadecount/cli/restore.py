@@ -29,9 +29,9 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 
 def run(arguments: argparse.Namespace) -> int:
-    from fadecount.service.settings import open_reader
     from fadecount.streams.backup import protection_of, restore_backup
     from fadecount.streams.fence import fence_from
+    from fadecount.streams.storage import open_reader
 
     storage = storage_from(arguments)
     if arguments.file is not None:

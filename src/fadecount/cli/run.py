@@ -55,10 +55,10 @@ from fadecount.errors import ParameterError, bad_parameter
 
 if TYPE_CHECKING:
     from fadecount.runs import Run
-    from fadecount.service.settings import Storage
     from fadecount.sources import Gate, SourceOptions
     from fadecount.streams import Store
     from fadecount.streams.status import Status
+    from fadecount.streams.storage import Storage
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
@@ -115,7 +115,7 @@ def run(arguments: argparse.Namespace) -> int:
         Length.of(arguments.per)
     opened: AbstractContextManager[Store | None] = nullcontext()
     if storage is not None:
-        from fadecount.service.settings import open_store
+        from fadecount.streams.storage import open_store
 
         opened = open_store(storage, lock_wait_seconds=5.0)
     with opened as store, closing(_begun(arguments, options, store)) as under_way:
@@ -214,7 +214,7 @@ def _check(arguments: argparse.Namespace, options: SourceOptions, storage: Stora
 
 def _status(storage: Storage, name: str) -> Status | None:
     """Return where the stream is in time, if there is one."""
-    from fadecount.service.settings import open_reader
+    from fadecount.streams.storage import open_reader
 
     if storage.database is None and not storage.store_path.exists():
         return None
@@ -229,20 +229,18 @@ def _release(
     from fadecount.streams.description import TOTAL
     from fadecount.streams.export import FigureWriter, published_tables
 
-    stream, published = under_way.stream, None
+    description, published = under_way.description, None
     live = under_way.live
-    per, hidden = arguments.per or stream.description.default_per, stream.description.hidden
+    per, hidden = arguments.per or description.default_per, description.hidden
     if live and per != TOTAL and (hidden is None or per != hidden.discovery.per):
-        stream.description.require_level(per)
+        description.require_level(per)
     at_once = live or per == TOTAL
     with waiting("reading"):
         expected = under_way.ticks_expected
         under_way.check_per(per)
     with (
         _interruptible(under_way),
-        FigureWriter(
-            arguments.output, stream.description, loss=stream.loss, group=stream.group, **how
-        ) as writer,
+        FigureWriter(arguments.output, description, group=under_way.group, **how) as writer,
         progress("releasing", total=expected) as advance,
     ):
         for closed in under_way:
@@ -271,7 +269,7 @@ def _release(
         )
     if under_way.stopped and published:
         committed = "; all of it is committed" if kept else ""
-        until = stream.description.ticks.local(published.stop)
+        until = description.ticks.local(published.stop)
         lines.append(f"stopped; released up to {until}{committed}")
     if not kept:
         lines.append(

@@ -8,8 +8,6 @@ examples:
   fadecount streams top visits --state ~/counts --since 2026-03-01
   fadecount streams plot visits --state ~/counts --per 1d -o days.svg
   fadecount streams catch-up visits --state ~/counts --yes
-  fadecount streams accept-history visits --state ~/counts \\
-      --other-histories 1 --yes
   fadecount streams retain visits --state ~/counts --for 90d
   fadecount streams delete visits --state ~/counts --yes
   fadecount streams rotate --state ~/counts --key-file old --new-key-file new
@@ -32,19 +30,17 @@ from fadecount.cli._options import (
     storage_from,
 )
 from fadecount.cli._output import aligned, json_text, loss_lines, loss_row
-from fadecount.durations import UNITS, format_duration, parse_duration, parse_time
+from fadecount.durations import format_duration, parse_duration, parse_time
 from fadecount.errors import ParameterError, bad_parameter
-from fadecount.rounding import shown_loss
 
 if TYPE_CHECKING:
     from fadecount.streams import Reader, Store, Ticks
-    from fadecount.streams.slots import Table
+    from fadecount.streams.published import Table
     from fadecount.streams.status import Status
 
 MOST_PANELS = 24
 _CONFIRMED = {
     "catch-up": "the clock of this machine is right; released ticks cannot be taken back",
-    "accept-history": "other histories make every loss of the stream larger, for ever",
     "delete": "the releases of the stream are removed, its name stays taken",
 }
 """What ``--yes`` says."""
@@ -87,8 +83,6 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     )
     text = "how long releases are kept: 90d, 1y, ..., or ever"
     made["retain"].add_argument("--for", dest="span", metavar="LENGTH", required=True, help=text)
-    others = "how many other histories of the stream were published, all in all"
-    add_options(made["accept-history"], ("--other-histories", "N", others, int), required=True)
     new = "the new key (default: no key, state is not sealed)"
     add_options(made["rotate"], ("--new-key-file", "FILE", new, str))
 
@@ -96,7 +90,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 def run(arguments: argparse.Namespace) -> int:
     if arguments.action in _CONFIRMED and not arguments.yes:
         raise ParameterError(f"--yes must be given: {_CONFIRMED[arguments.action]}")
-    from fadecount.service.settings import open_reader
+    from fadecount.streams.storage import open_reader
 
     with open_reader(storage_from(arguments)) as reader:
         _ACTIONS[arguments.action](arguments, reader)
@@ -142,7 +136,6 @@ def _show(arguments: argparse.Namespace, reader: Reader) -> None:
         "group": NO_GROUP if status.group is None else status.group.text,
         "undeclared keys of a day or month appear by themselves": _appearing(status),
         "released until": _released_until(status),
-        "other histories": str(len(status.forks)),
         "figures are kept for": "ever" if kept is None else format_duration(kept),
         "keys": ", ".join(keys),
         "rollback protection": protection,
@@ -156,7 +149,7 @@ def _public_info(status: Status, keys: tuple[str, ...] | None = None) -> dict[st
     """What is public about a stream, in the same form as over HTTP."""
     from dataclasses import asdict
 
-    from fadecount.service.answers import stream_info
+    from fadecount.streams.info import stream_info
 
     return asdict(stream_info(status, "unknown", time.time(), keys))
 
@@ -176,31 +169,26 @@ def _appearing(status: Status) -> str | None:
         f"from a noisy {least} persons on {format_duration(lag * seconds) if lag else 'at once'}"
         for (lag, _), least in stages
     ]
-    return f"{', '.join(appear)} after its end{hidden.covers}{status.loss.exception}"
-
-
-def _due(status: Status) -> int:
-    """The last released step that is over by the clock: releases ahead of it make every event that
-    much older."""
-    return min(status.loss.steps, status.step_of(status.description.ticks.at(time.time()) - 1))
+    return f"{', '.join(appear)} after its end{hidden.covers}{status.description.loss.exception}"
 
 
 def _curve(arguments: argparse.Namespace, reader: Reader) -> None:
     """Show what is lost about an event, by its age, and what causes each step."""
     status = reader.status(arguments.name)
-    tick = status.description.ticks.tick_seconds
+    description, ahead = status.description, status.ahead(time.time())
+    loss, tick = description.loss, description.ticks.tick_seconds
     rows = [
-        loss_row(age, tick, loss=status.loss.at_age(age, due=_due(status)).epsilon, cause=cause)
-        for age, cause in status.description.loss_steps()
+        loss_row(age, tick, loss=loss.at_age(age + ahead).epsilon, cause=cause)
+        for age, cause in description.loss_steps()
     ]
     if arguments.json:
         print(json_text(rows))
         return
     titles = {"loss": "loss (ε), at most", "cause": "published then"}
     print(*loss_lines(rows, titles), sep="\n")
-    unit = status.description.unit
+    unit = description.unit
     begin = "" if unit.per == "tick" else f"; ages count from the {unit.slot}'s start"
-    print(f"for {unit.text}{status.loss.exception}{begin}")
+    print(f"for {unit.text}{loss.exception}{begin}")
 
 
 def _export(arguments: argparse.Namespace, reader: Reader) -> None:
@@ -212,7 +200,6 @@ def _export(arguments: argparse.Namespace, reader: Reader) -> None:
     with FigureWriter(
         arguments.output,
         status.description,
-        loss=status.loss,
         group=status.group,
         force=arguments.force,
     ) as writer:
@@ -271,7 +258,7 @@ def _plot(arguments: argparse.Namespace, reader: Reader) -> None:
     """Draw the totals, or the counts per hour, day, ..., with intervals of 95 percent."""
     from fadecount.plots import draw_panels, new_figure, save_figure
     from fadecount.streams.description import TOTAL
-    from fadecount.streams.slots import joined_table
+    from fadecount.streams.published import joined_table
 
     description, keys = reader.status(arguments.name).description, reader.keys(arguments.name)
     table = joined_table(_tables(reader, arguments))
@@ -304,7 +291,7 @@ def _plot(arguments: argparse.Namespace, reader: Reader) -> None:
 
 def _writing(arguments: argparse.Namespace) -> Store:
     """Open a store that exists, to change it."""
-    from fadecount.service.settings import open_store
+    from fadecount.streams.storage import open_store
 
     return open_store(storage_from(arguments), lock_wait_seconds=5.0)
 
@@ -314,21 +301,6 @@ def _catch_up(arguments: argparse.Namespace, _reader: Reader) -> None:
     with _writing(arguments) as store:
         closed = store.open(arguments.name).catch_up(time.time())
     print(f"{arguments.name}: {closed:,} ticks released")
-
-
-def _accept_history(arguments: argparse.Namespace, reader: Reader) -> None:
-    """Let a stream go on after an old backup or a lost fence; every loss grows."""
-    with _writing(arguments) as store:
-        before = reader.status(arguments.name).loss
-        store.accept_histories(arguments.name, arguments.other_histories)
-        status = reader.status(arguments.name)
-    day = max(1, UNITS["d"] // status.description.ticks.tick_seconds)
-    unit = status.description.unit.text
-    print(
-        f"{arguments.name} goes on. Other histories of it: {len(status.forks)}. What is lost about"
-        f" {unit}, after a day: at most ε = {shown_loss(status.loss.at_age(day).epsilon)}; with"
-        f" this history alone it was at most {shown_loss(before.at_age(day).epsilon)}."
-    )
 
 
 def _retain(arguments: argparse.Namespace, reader: Reader) -> None:
@@ -378,7 +350,6 @@ _ACTIONS: dict[str, Callable[[argparse.Namespace, Reader], None]] = {
     "top": _top,
     "plot": _plot,
     "catch-up": _catch_up,
-    "accept-history": _accept_history,
     "retain": _retain,
     "delete": _delete,
     "rotate": _rotate,

@@ -41,6 +41,7 @@ class BlockCounter(Counter):
     _mechanism: Blocks
 
     def _start(self, source: NoiseSource) -> None:
+        self._mechanism.require_ordered_lags()
         self._levels, calendar = self._mechanism.levels, self._mechanism.calendar
         self._maker = FigureMaker(self._mechanism, calendar, self._width, source)
         self._below = self._zeros(len(self._levels))

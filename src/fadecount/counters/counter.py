@@ -17,6 +17,7 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from fadecount.checks import require_integer
+from fadecount.counters.bridges import BridgePath
 from fadecount.counters.inputs import (
     LARGEST_SUM,
     many_steps,
@@ -25,17 +26,10 @@ from fadecount.counters.inputs import (
     running_sums,
     sum_too_large,
 )
-from fadecount.counters.paths import IntervalPath, NoisePath, Path
+from fadecount.counters.paths import path_of
 from fadecount.counters.state import MOST_AHEAD, Parts, SavedState, damaged
 from fadecount.errors import HorizonError, ParameterError, bad_parameter
-from fadecount.mechanisms import (
-    Blocks,
-    Figure,
-    IntervalSchedule,
-    Mechanism,
-    RunningTotal,
-    Schedule,
-)
+from fadecount.mechanisms import Blocks, Figure, Mechanism, RunningTotal
 from fadecount.noise import Lineage, NoiseSource, SystemNoise, require_lineage
 
 Row = Sequence[int] | NDArray[np.integer]
@@ -48,8 +42,8 @@ class Counter:
     """A private running count of a stream, or a vector of them (one per key).
 
     ``step`` takes the input of one step and returns the noisy sum of the inputs so far; ``extend``
-    does many steps at once, with the same law and the same state afterwards. Inputs are integers:
-    numbers of events.
+    does many steps at once, with the same distribution and the same state afterwards. Inputs are
+    integers: numbers of events.
 
     Guarantees: the outputs have the privacy loss that ``mechanism.loss`` states, for streams that
     differ by at most 1 in one step of one key. Noise comes from the operating system's entropy,
@@ -118,23 +112,11 @@ class Counter:
         self._start(source)
 
     def _start(self, source: NoiseSource) -> None:
-        mechanism, noise = self._mechanism, self._noise
-        if mechanism.loss(mechanism.delay) == np.inf:
-            raise ParameterError(
-                "mechanism must have a finite loss, got inf; make the first budget finite"
-            )
+        mechanism = self._mechanism
+        assert isinstance(mechanism, RunningTotal)
         self._delay, self._horizon = mechanism.delay, mechanism.last_step
         self._delayed: deque[Any] = deque()
-        self._path: Path = (
-            IntervalPath(noise, source)
-            if isinstance(noise, IntervalSchedule)
-            else NoisePath(noise, source, self._width)
-        )
-
-    @property
-    def _noise(self) -> Schedule:
-        assert isinstance(self._mechanism, RunningTotal)  # of blocks, BlockCounter has the noise
-        return self._mechanism.noise
+        self._path = path_of(mechanism, source, self._width)
 
     def __repr__(self) -> str:
         return f"Counter({self._mechanism!r}, shape={self.shape}, time={self.time})"
@@ -307,10 +289,9 @@ class Counter:
 
     def _continue(self, parts: Parts) -> None:
         shown, ahead = max(0, parts.time - self._delay), len(parts.ahead)
-        sizes = parts.time - shown, self._noise.rows(shown + ahead)
         if self._horizon is not None and parts.time + ahead > self._horizon:
             raise damaged()
-        if (len(parts.delayed), len(parts.tails)) != sizes:
+        if len(parts.delayed) != parts.time - shown:
             raise damaged()
         if any(len(row) != self._width for row in (*parts.delayed, *parts.tails, *parts.ahead)):
             raise damaged()
@@ -318,8 +299,7 @@ class Counter:
         self._total, *own = self._listed(rows)
         self._delayed = deque(own[: len(parts.delayed)])
         self._ahead = own[len(parts.delayed) :][::-1]
-        self._path.tails = [row.copy() for row in parts.tails]
-        self._path.shown = shown + ahead
+        self._path.restore(shown + ahead, parts.tails)
 
 
 def parts_of(counter: Counter) -> Parts:
@@ -341,6 +321,7 @@ def widen(counter: Counter, extra: int) -> None:
     with counter._lock:
         assert not counter._ahead
         zeros, path = np.zeros(extra, dtype=np.int64), counter._path
+        assert not isinstance(path, BridgePath)  # no store has totals
         fresh = path.fresh(extra)
         path.tails = [np.concatenate(both) for both in zip(path.tails, fresh, strict=True)]
         counter._delayed = deque(np.concatenate([row, zeros]) for row in counter._delayed)

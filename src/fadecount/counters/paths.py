@@ -13,13 +13,16 @@ level ``l + 1`` over the block, each repeated for its two halves, plus the new v
 from __future__ import annotations
 
 import math
+from collections.abc import Sequence
 from functools import lru_cache
-from typing import Protocol
 
 import numpy as np
 from numpy.typing import NDArray
 
-from fadecount.mechanisms import CARRY, IntervalSchedule, Schedule, scale_of
+from fadecount.counters.bridges import BridgePath
+from fadecount.counters.state import damaged
+from fadecount.mechanisms import CARRY, IntervalSchedule, RunningTotal, Schedule, scale_of
+from fadecount.mechanisms.totals import Bridges
 from fadecount.noise import DiscreteLaplace, NoiseSource
 
 _BLOCK = 1 << 18
@@ -27,47 +30,70 @@ Rows = NDArray[np.int64]
 """Of one number per count."""
 
 
-class Path(Protocol):
-    """The noise of some counts, step by step."""
+def path_of(
+    mechanism: RunningTotal, source: NoiseSource, width: int
+) -> NoisePath | IntervalPath | BridgePath:
+    """The noise of a running total, by its rule."""
+    rule = mechanism.noise
+    if isinstance(rule, Bridges):
+        return BridgePath(rule, source, width)
+    if isinstance(rule, IntervalSchedule):
+        return IntervalPath(rule, source)
+    return NoisePath(rule, source, width)
 
-    shown: int
-    """For how many steps there was noise."""
-    tails: list[Rows]
-    """All that the noise of later steps needs of the variables in use."""
 
-    def add_to(self, sums: Rows) -> None:
-        """Add the noise of the next ``len(sums)`` steps. A call that fails changes nothing but
-        ``sums``."""
-
-    def fresh(self, width: int) -> list[Rows]:
-        """The tails of ``width`` more counts, with a new variable for each that is in use. So they
-        have the same law as if they had been there from the beginning: variables that are over are
-        not needed."""
+def _restore(
+    path: NoisePath | IntervalPath, shown: int, tails: Sequence[Rows], expected: int
+) -> None:
+    if len(tails) != expected:
+        raise damaged()
+    path.shown, path.tails = shown, [row.copy() for row in tails]
 
 
 class NoisePath:
     """The noise variables in use by some counts. ``tails`` are those from level 0 upwards, the
     carry last."""
 
-    __slots__ = ("_alternating", "_carry_law", "_laws", "_schedule", "_source", "shown", "tails")
+    __slots__ = (
+        "_alternating",
+        "_carry_distribution",
+        "_distributions",
+        "_schedule",
+        "_source",
+        "shown",
+        "tails",
+    )
 
     def __init__(self, schedule: Schedule, source: NoiseSource, width: int) -> None:
         self._schedule, self._source = schedule, source
-        self._laws = [law_of(budget) for budget in schedule.budgets]
-        self._carry_law, self._alternating = law_of(schedule.carry_budget), schedule.alternating
+        self._distributions = [distribution_of(budget) for budget in schedule.budgets]
+        self._carry_distribution, self._alternating = (
+            distribution_of(schedule.carry_budget),
+            schedule.alternating,
+        )
         self.shown = 0
         self.tails = self.fresh(width)
 
     def fresh(self, width: int) -> list[Rows]:
+        """The tails of ``width`` more counts, with a new variable for each that is in use. So they
+        have the same distribution as if they had been there from the beginning: variables that are
+        over are not needed."""
         round_number, clock = self._schedule.place(self.shown)
         tails = [np.zeros(width, dtype=np.int64)]
         if round_number:
             tails = [self._carries(range(round_number, round_number + 1), width)[0, 0]]
         for level in range(clock.bit_length() - 1, -1, -1):
-            law = self._laws[level] if not self._alternating or clock >> level & 1 else None
+            distribution = (
+                self._distributions[level] if not self._alternating or clock >> level & 1 else None
+            )
             node = clock >> level
-            tails.append(tails[-1] + variable(self._source, law, level, round_number, node, width))
+            tails.append(
+                tails[-1] + variable(self._source, distribution, level, round_number, node, width)
+            )
         return tails[::-1]
+
+    def restore(self, shown: int, tails: Sequence[Rows]) -> None:
+        _restore(self, shown, tails, self._schedule.place(shown)[1].bit_length() + 1)
 
     def add_to(self, sums: Rows) -> None:
         """Add the noise of the next ``len(sums)`` steps, block by block."""
@@ -93,8 +119,8 @@ class NoisePath:
 
     def _carries(self, rounds: range, width: int) -> Rows:
         """The tails at the beginning of later rounds: their carries alone."""
-        assert self._carry_law is not None
-        return self._source.many(self._carry_law, CARRY, rounds, range(1), width)
+        assert self._carry_distribution is not None
+        return self._source.many(self._carry_distribution, CARRY, rounds, range(1), width)
 
     def _tree(
         self, rounds: range, first: int, count: int, tails: list[Rows], rooms: list[Rows]
@@ -125,11 +151,11 @@ class NoisePath:
     ) -> None:
         """The tails of new nodes: those of the nodes above (which are numbered from ``at`` on) plus
         the new variables."""
-        law, alternating = self._laws[level], self._alternating
+        distribution, alternating = self._distributions[level], self._alternating
         new = range(nodes.start | 1, nodes.stop, 2) if alternating else nodes
         draws = None
-        if law is not None and len(new):
-            draws = self._source.many(law, level, rounds, new, halves.shape[-1])
+        if distribution is not None and len(new):
+            draws = self._source.many(distribution, level, rounds, new, halves.shape[-1])
         for odd in (0, 1):
             skip = (nodes.start + odd) & 1
             target = halves[:, skip::2]
@@ -148,19 +174,23 @@ class IntervalPath:
     schedule.
     """
 
-    __slots__ = ("_laws", "_schedule", "_source", "shown", "tails")
+    __slots__ = ("_distributions", "_schedule", "_source", "shown", "tails")
 
     def __init__(self, schedule: IntervalSchedule, source: NoiseSource) -> None:
         self._schedule, self._source = schedule, source
-        self._laws = [law_of(budget) for budget in schedule.budgets]
+        self._distributions = [distribution_of(budget) for budget in schedule.budgets]
         self.shown = 0
         self.tails: list[Rows] = []
 
     def fresh(self, width: int) -> list[Rows]:
+        """The tails of ``width`` more counts, with a new variable for each that is in use."""
         return [self._variable(number, width) for number in self._schedule.in_use(self.shown)]
 
+    def restore(self, shown: int, tails: Sequence[Rows]) -> None:
+        _restore(self, shown, tails, len(self._schedule.in_use(shown)))
+
     def _variable(self, number: int, width: int) -> Rows:
-        return variable(self._source, self._laws[number], number, 0, 0, width)
+        return variable(self._source, self._distributions[number], number, 0, 0, width)
 
     def add_to(self, sums: Rows) -> None:
         """Add the noise of the next ``len(sums)`` steps."""
@@ -178,22 +208,22 @@ class IntervalPath:
 
 def variable(
     source: NoiseSource,
-    law: DiscreteLaplace | None,
+    distribution: DiscreteLaplace | None,
     level: int,
     round_number: int,
     node: int,
     width: int,
 ) -> Rows:
     """A variable by its name; zeros where there is no noise."""
-    if law is None:
+    if distribution is None:
         return np.zeros(width, dtype=np.int64)
     rounds, nodes = range(round_number, round_number + 1), range(node, node + 1)
-    drawn: Rows = source.many(law, level, rounds, nodes, width)[0, 0]
+    drawn: Rows = source.many(distribution, level, rounds, nodes, width)[0, 0]
     return drawn
 
 
 @lru_cache(maxsize=1024)
-def law_of(budget: float) -> DiscreteLaplace | None:
+def distribution_of(budget: float) -> DiscreteLaplace | None:
     """The noise of a budget; None for an infinite one."""
     scale = scale_of(budget)
     return DiscreteLaplace(scale) if scale else None

@@ -1,9 +1,9 @@
 """What is released and what it costs: frozen descriptions, without state or entropy."""
 
 from fadecount.checks import LONGEST
-from fadecount.mechanisms.base import Mechanism, RunningTotal
+from fadecount.mechanisms.base import Mechanism
 from fadecount.mechanisms.binary_tree import Binary, Refresh
-from fadecount.mechanisms.blocks import Blocks, Level, Stage
+from fadecount.mechanisms.blocks import Blocks
 from fadecount.mechanisms.comparison import crossing_age, minimum_error
 from fadecount.mechanisms.discovery import Discovery
 from fadecount.mechanisms.figures import (
@@ -12,9 +12,10 @@ from fadecount.mechanisms.figures import (
     ListedFigures,
 )
 from fadecount.mechanisms.intervals import Intervals, IntervalSchedule
-from fadecount.mechanisms.level_budgets import Designed, Gradual, Linear
+from fadecount.mechanisms.level_budgets import Gradual, Linear
+from fadecount.mechanisms.levels import Level, Stage
 from fadecount.mechanisms.loss import Loss
-from fadecount.mechanisms.noise_law import scale_of
+from fadecount.mechanisms.noise_distribution import scale_of
 from fadecount.mechanisms.plan_file import (
     planned_unit,
     read_discovery,
@@ -23,7 +24,8 @@ from fadecount.mechanisms.plan_file import (
     require_planned_tick,
     require_room_for_other,
 )
-from fadecount.mechanisms.schedule import CARRY, Schedule
+from fadecount.mechanisms.running_total import CARRY, RunningTotal, Schedule
+from fadecount.mechanisms.totals import Totals
 from fadecount.mechanisms.unit import ONE_EVENT, Unit
 from fadecount.mechanisms.views import View, Views, views_of
 
@@ -33,7 +35,7 @@ __all__ = [
     "ONE_EVENT",
     "Binary",
     "Blocks",
-    "Designed",
+    "Calendar",
     "Discovery",
     "Figure",
     "Figures",
@@ -49,6 +51,7 @@ __all__ = [
     "RunningTotal",
     "Schedule",
     "Stage",
+    "Totals",
     "Unit",
     "View",
     "Views",

@@ -1,7 +1,7 @@
-"""The interface of every mechanism: its loss, its error, and its JSON; and what all running totals
-derive from their schedule of noise.
+"""The interface of every mechanism: its loss, its error, and its JSON.
 
-A mechanism is a description: frozen, comparable, without state or entropy.
+A mechanism is a description: frozen, comparable, without state or entropy. Losses are sums of
+budgets, in exact integers. A subclass says which; everything else is derived from that here.
 """
 
 from __future__ import annotations
@@ -11,7 +11,6 @@ import json
 import math
 from abc import ABC, abstractmethod
 from collections.abc import Iterable
-from fractions import Fraction
 from typing import Any, ClassVar, Self, overload
 
 import numpy as np
@@ -21,8 +20,6 @@ from fadecount.checks import (
     LONGEST,
     Whole,
     broadcast,
-    require_beta,
-    require_horizon,
     require_integer,
     require_real,
     require_whole,
@@ -30,11 +27,11 @@ from fadecount.checks import (
 )
 from fadecount.errors import ParameterError, bad_parameter
 from fadecount.mechanisms.loss import Loss, loss_of_units
-from fadecount.mechanisms.schedule import Schedule, Steps
 
 JSON_VERSION = 1
 LARGEST_SENSITIVITY, LARGEST_KEYS = 1 << 51, 1_000_000
 Losses = NDArray[np.float64]
+Steps = NDArray[np.int64]
 
 
 class Mechanism(ABC):
@@ -290,95 +287,7 @@ class Mechanism(ABC):
 
     @classmethod
     def _from_fields(cls, fields: dict[str, Any]) -> Mechanism:
-        return cls(**{name: _from_plain(value) for name, value in fields.items()})
-
-
-class RunningTotal(Mechanism):
-    """A mechanism whose every output is the count of all inputs so far, plus the noise variables
-    that are in use at that step."""
-
-    __slots__ = ()
-    _budget_fields: ClassVar[tuple[str, ...]]
-    """The fields to which all losses are proportional."""
-
-    @property
-    @abstractmethod
-    def noise(self) -> Schedule:
-        """The noise in the outputs: its rows and its errors, by shown steps."""
-
-    def for_sensitivity(self, sensitivity: int) -> Self:
-        """:meth:`Mechanism.for_sensitivity`: all budgets are divided by the sensitivity and rounded
-        down until each noise budget fits, exactly.
-
-        >>> import fadecount as fc
-        >>> fc.Gradual(epsilon=1.0, exponent=2.0).for_sensitivity(4)
-        Gradual(epsilon=0.25, exponent=2.0, delay=0)
-        """
-        divisor = require_sensitivity(sensitivity)
-        smaller, factor, less = self, 1.0 / divisor, 2.0**-53
-        while divisor > 1 and not _fits(smaller.noise, self.noise, divisor):
-            smaller, factor, less = self.scaled(factor), factor * (1.0 - less), min(0.5, 2.0 * less)
-        return smaller
-
-    def scaled(self, factor: float) -> Self:
-        assert dataclasses.is_dataclass(self)
-        budgets: dict[str, Any] = {}
-        for name in self._budget_fields:
-            value = getattr(self, name)
-            several = isinstance(value, tuple)
-            budgets[name] = tuple(factor * each for each in value) if several else factor * value
-        return dataclasses.replace(self, **budgets)
-
-    def shown(self, steps: ArrayLike) -> NDArray[np.int64]:
-        """The last input that the output of each step shows: 0 while the delay lasts."""
-        last, end = int(np.max(steps, initial=0)), self.last_step
-        if end is not None and last > end:
-            bound = f"at most {end}, the last step"
-            raise bad_parameter("step or horizon", last, bound, "give one within it")
-        return np.maximum(np.asarray(steps, dtype=np.int64) - self.delay, 0)
-
-    def variance(self, step: ArrayLike) -> float | Losses:
-        steps = require_step(step)
-        return shaped(self.noise.window_variance(0, self.shown(steps)), steps)
-
-    def mse(self, horizon: int, *, continuous: bool = False) -> float:
-        shown = int(self.shown(require_horizon(horizon)))
-        mean = self.noise.mean_variance(shown, continuous=continuous) if shown else 0.0
-        return mean * (shown / horizon)
-
-    def window_variance(self, start: int, end: int) -> float:
-        """The variance of the noise in the difference of the outputs of two steps, ``start < end``:
-        the count of a window of time; ``start`` may be 0. Noise in use at both steps cancels.
-
-        >>> import fadecount as fc
-        >>> hourly = fc.Gradual(epsilon=0.5)
-        >>> round(hourly.variance(1_000_000)), round(hourly.window_variance(999_999, 1_000_000))
-        (157, 110)
-        """
-        return float(self.noise.window_variance(*self.shown(require_window(start, end))))
-
-    def window_interval(self, start: int, end: int, beta: float = 0.05) -> int:
-        """How far the difference of the outputs of two steps is from the true one at most, except
-        with probability ``beta``.
-
-        Exact: the quantile of the law of the noise that does not cancel (docs/figures.md). It costs
-        no privacy. With a delay, the true count is the one ``delay`` steps earlier.
-        """
-        first, last = np.array(require_window(start, end)).reshape(2, 1)
-        return int(self.half_widths(first, last, beta=require_beta(beta))[0])
-
-    def half_widths(
-        self,
-        starts: NDArray[np.int64],
-        ends: NDArray[np.int64],
-        *,
-        beta: float = 0.05,
-        copies: ArrayLike = 1,
-    ) -> NDArray[np.int64]:
-        """:meth:`window_interval` for many windows at once; from step 0 on, it is about the output
-        itself. With a second axis, it is about the sums over that axis of differences with their
-        own noise, each ``copies`` times: the total of many keys."""
-        return self.noise.half_widths(self.shown(starts), self.shown(ends), beta, copies)
+        return cls(**fields)
 
 
 # Checked parameters, each with one remedy
@@ -444,19 +353,6 @@ def json_fields(text: str | bytes, what: str) -> dict[str, Any]:
     return dict(fields)
 
 
-def _fits(schedule: Schedule, whole: Schedule, divisor: int) -> bool:
-    """Whether each budget of a schedule is at most that of ``whole`` divided by ``divisor``: then
-    so is each loss."""
-    pairs = zip(
-        (*schedule.budgets, schedule.carry_budget),
-        (*whole.budgets, whole.carry_budget),
-        strict=True,
-    )
-    return all(
-        math.isinf(large) or Fraction(small) * divisor <= Fraction(large) for small, large in pairs
-    )
-
-
 def _plain(value: Any) -> Any:
     if dataclasses.is_dataclass(value):
         given = {
@@ -465,10 +361,4 @@ def _plain(value: Any) -> Any:
         return {name: _plain(each) for name, each in given.items() if each is not None}
     if isinstance(value, tuple):
         return [_plain(each) for each in value]
-    return "inf" if isinstance(value, float) and math.isinf(value) else value
-
-
-def _from_plain(value: Any) -> Any:
-    if isinstance(value, list):
-        return tuple(_from_plain(each) for each in value)
-    return math.inf if value == "inf" else value
+    return value

@@ -17,9 +17,8 @@ from fractions import Fraction
 from typing import ClassVar
 
 from fadecount.checks import LONGEST, require_budget, require_horizon, require_integer, set_fields
-from fadecount.mechanisms.base import RunningTotal
 from fadecount.mechanisms.loss import units_of
-from fadecount.mechanisms.schedule import Schedule
+from fadecount.mechanisms.running_total import RunningTotal, Schedule
 
 
 class _Trees(RunningTotal):

@@ -16,7 +16,7 @@ at a delta of ``m delta_i``, and one who is alone under none of them has a delta
 docs/theory.md.
 
 The chance is computed as the noise is made. The sharpest value comes first. What is below its
-threshold goes on to the next coarser value by the law of the difference, which is 0 with
+threshold goes on to the next coarser value by the distribution of the difference, which is 0 with
 probability ``w`` and else discrete Laplace: two one-sided recursive filters. What reaches that
 threshold is moved aside, and so on. All terms are positive, so a sum is as exact as its terms: the
 constants are rounded up, and the result is raised by more than all roundings. Values far below
@@ -47,8 +47,8 @@ from fadecount.checks import (
 )
 from fadecount.errors import ParameterError, bad_parameter
 from fadecount.mechanisms.base import json_fields, json_line, require_keys
-from fadecount.mechanisms.blocks import MILLION, MOST_LEVELS, stages_of
-from fadecount.mechanisms.noise_law import scale_of
+from fadecount.mechanisms.levels import MILLION, MOST_LEVELS, stages_of
+from fadecount.mechanisms.noise_distribution import scale_of
 
 LENGTHS = ("1d", "1mo")
 """The blocks in which keys can be discovered, as people say them."""
@@ -73,8 +73,8 @@ class Discovery:
 
     >>> import fadecount as fc
     >>> days = fc.Discovery("1d", ((1, 1.0), (31, 3.0)), 1e-9)
-    >>> days.thresholds, days.least(0.95, 0), days.least(0.95, 1)
-    ((22, 9), 24, 9)
+    >>> days.thresholds, days.min_count(probability=0.95, stage=0)
+    ((22, 9), 24)
     >>> days.loss(0), days.loss(1), days.loss(31)
     (0.0, 1.0, 3.0)
     """
@@ -128,7 +128,10 @@ class Discovery:
         """
         each = math.nextafter(self.delta / self.keys, 0.0)
         count = len(self.stages)
-        thresholds = [1 + _least(law.tail_above, each / count) for law in self._laws]
+        thresholds = [
+            1 + _least(distribution.tail_above, each / count)
+            for distribution in self._distributions
+        ]
         for stage in range(count):
             below = (*thresholds, 1)[stage + 1]
 
@@ -164,6 +167,11 @@ class Discovery:
         losses = np.array([self.keys * each / MILLION for each in millionths])
         return shaped(losses[np.searchsorted(lags, ages, side="right")], ages)
 
+    def spent(self, since: int) -> int:
+        """The budget of one count, in millionths, so many steps after the block's end."""
+        stages = (epsilon for lag, epsilon in self.stages if lag <= since)
+        return max((round(epsilon * MILLION) for epsilon in stages), default=0)
+
     def passing(self, stage: int) -> float:
         """The chance that a key which one person alone brought is shown by a stage, rounded up."""
         return self.chance(1, stage)
@@ -178,24 +186,34 @@ class Discovery:
         stage = require_integer("stage", stage, minimum=0, maximum=last, remedy=remedy)
         return self._passed(self.thresholds[: stage + 1], count)
 
-    def least(self, chance: float, stage: int) -> int:
-        """The smallest count of persons whose key is shown by a stage with at least this chance."""
-        remedy = "such as 0.5 or 0.95"
-        wanted = require_real("chance", chance, low=0.0, high=1.0, open_ends=True, remedy=remedy)
+    def min_count(self, *, probability: float, stage: int) -> int:
+        """Returns the smallest count of persons whose key is shown by a stage with at least this
+        probability."""
+        wanted = require_real(
+            "probability",
+            probability,
+            low=0.0,
+            high=1.0,
+            open_ends=True,
+            remedy="such as 0.5 or 0.95",
+        )
         return 1 + _least(lambda more: -self.chance(1 + more, stage), -wanted)
 
     @cached_property
-    def _laws(self) -> list[_Law]:
-        """The laws of the noises, from ``exp(-1 / scale)`` to 60 digits, rounded up."""
+    def _distributions(self) -> list[_Distribution]:
+        """The distributions of the noises, from ``exp(-1 / scale)`` to 60 digits, rounded up."""
         digits = Context(prec=60)
         exponents = (digits.divide(Decimal(-1), Decimal.from_float(scale)) for scale in self.scales)
-        exact = laws_of([Fraction(digits.exp(each)) for each in exponents])
-        return [_Law(*(math.nextafter(float(each), math.inf) for each in law)) for law in exact]
+        exact = distributions_of([Fraction(digits.exp(each)) for each in exponents])
+        return [
+            _Distribution(*(math.nextafter(float(each), math.inf) for each in distribution))
+            for distribution in exact
+        ]
 
     def _passed(self, thresholds: Sequence[int], count: int) -> float:
         """The chance that a count passes one of the thresholds of the first stages, rounded up."""
         left = math.ceil(_LEFT * self.scales[0])
-        chance = shown(self._laws[: len(thresholds)], thresholds, count, left)
+        chance = shown(self._distributions[: len(thresholds)], thresholds, count, left)
         return _raised(chance, len(thresholds) * (2 * (thresholds[0] + left) + 20))
 
     # As text
@@ -217,12 +235,12 @@ class Discovery:
             ) from error
 
 
-# The law of what is shown
+# The distribution of what is shown
 # ------------------------------------------------------------------------------------------------
-class _Law(NamedTuple):
+class _Distribution(NamedTuple):
     """The noise of one stage: ``Pr[Z = z] = centre * ratio**|z|``, and ``Pr[Z >= z] = tail *
     ratio**z`` for ``z >= 0``. It is the noise of the next sharper stage plus a difference, which is
-    0 with the chance ``stay``, and else, with the chance ``move``, of this same law."""
+    0 with the chance ``stay``, and else, with the chance ``move``, of this same distribution."""
 
     ratio: Any
     tail: Any
@@ -235,34 +253,40 @@ class _Law(NamedTuple):
         return _raised(self.tail * self.ratio**distance, 4)
 
 
-def laws_of(ratios: Sequence[Fraction]) -> list[_Law]:
-    """The laws of a chain, exactly, from their ratios, the first and coarsest one first."""
-    alone = [_Law(p, 1 / (1 + p), (1 - p) / (1 + p)) for p in ratios]
+def distributions_of(ratios: Sequence[Fraction]) -> list[_Distribution]:
+    """The distributions of a chain, exactly, from their ratios, the first and coarsest one
+    first."""
+    alone = [_Distribution(p, 1 / (1 + p), (1 - p) / (1 + p)) for p in ratios]
     stays = [sharp / p * ((1 - p) / (1 - sharp)) ** 2 for p, sharp in pairwise(ratios)]
-    steps = [law._replace(stay=w, move=1 - w) for law, w in zip(alone, stays, strict=False)]
+    steps = [
+        distribution._replace(stay=w, move=1 - w)
+        for distribution, w in zip(alone, stays, strict=False)
+    ]
     return [*steps, alone[-1]]
 
 
-def shown(laws: Sequence[_Law], thresholds: Sequence[int], count: int, left: int) -> Any:
+def shown(
+    distributions: Sequence[_Distribution], thresholds: Sequence[int], count: int, left: int
+) -> Any:
     """The chance that a count passes one of the thresholds, which must not rise. It is exact, up to
-    the arithmetic of the laws' numbers, but for values ``left`` and more below the count (or the
-    last threshold), which are moved up to there."""
-    (p, tail, centre, _, _), least = laws[-1], thresholds[-1]
+    the arithmetic of the distributions' numbers, but for values ``left`` and more below the count
+    (or the last threshold), which are moved up to there."""
+    (p, tail, centre, _, _), least = distributions[-1], thresholds[-1]
     low = min(count, least) - left
     passed = tail * p ** (least - count) if count < least else 1 - tail * p ** (count - least + 1)
     hidden = [centre * p ** abs(value - count) for value in range(low, least)]
     hidden[0] = tail * p ** (count - low)
-    for law, threshold in list(zip(laws, thresholds, strict=True))[-2::-1]:
-        p, tail = law.ratio, law.tail
+    for distribution, threshold in list(zip(distributions, thresholds, strict=True))[-2::-1]:
+        p, tail = distribution.ratio, distribution.tail
         hidden += [0 * p] * (threshold - low - len(hidden))
         rising, falling = _summed(hidden, p), _summed(hidden[::-1], p)[::-1]
-        passed += law.move * tail * p * rising[-1]
-        centre = law.move * law.centre
+        passed += distribution.move * tail * p * rising[-1]
+        centre = distribution.move * distribution.centre
         hidden = [
-            law.stay * value + centre * (up + p * down)
+            distribution.stay * value + centre * (up + p * down)
             for value, up, down in zip(hidden, rising, [*falling[1:], 0 * p], strict=True)
         ]
-        hidden[0] += law.move * tail * p * falling[0]
+        hidden[0] += distribution.move * tail * p * falling[0]
     return passed
 
 

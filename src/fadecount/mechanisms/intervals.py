@@ -12,6 +12,8 @@ beyond ``t``), and the cheapest shift is the shortest way from ``j`` to the futu
 from __future__ import annotations
 
 import heapq
+import math
+from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import lru_cache
 from typing import Any, ClassVar, Self
@@ -21,10 +23,10 @@ from numpy.typing import NDArray
 
 from fadecount.checks import require_budget, require_integer, set_fields
 from fadecount.errors import ParameterError, bad_parameter
-from fadecount.mechanisms.base import RunningTotal, require_sequence
+from fadecount.mechanisms.base import require_sequence
 from fadecount.mechanisms.loss import units_of
-from fadecount.mechanisms.noise_law import variance_of
-from fadecount.mechanisms.schedule import Schedule
+from fadecount.mechanisms.noise_distribution import variance_of
+from fadecount.mechanisms.running_total import RunningTotal, Schedule
 
 Interval = tuple[int, int, float]
 """The first step, the last step, and the budget of the noise."""
@@ -75,6 +77,31 @@ class Intervals(RunningTotal):
                 f"intervals must hold a step at most {MOST_IN_USE} times, got {in_use.max()} for"
                 f" step {int(np.argmax(in_use)) + 1}; join some of them"
             )
+
+    @classmethod
+    def levels(cls, budgets: Sequence[float]) -> Self:
+        """The dyadic intervals of :class:`fadecount.Gradual` with any budgets: level ``l`` has
+        intervals of ``2**l`` steps with noise of scale ``1 / budgets[l]``, up to step ``2 **
+        len(budgets) - 1``. An infinite budget leaves the noise of its level out.
+
+        >>> import fadecount as fc
+        >>> fc.Intervals.levels([0.5, 0.25, 0.25]).loss(6)
+        1.0
+        """
+        remedy = "give one budget per level, lowest first"
+        given = [*require_sequence("budgets", budgets, remedy)]
+        most = LONGEST_SCHEDULE.bit_length() - 1
+        if not 1 <= len(given) <= most:
+            raise bad_parameter("number of budgets", len(given), f"from 1 to {most}", remedy)
+        horizon = (1 << len(given)) - 1
+        return cls(
+            tuple(
+                (first, first + (1 << level) - 1, budget)
+                for level, budget in enumerate(given)
+                if budget != math.inf
+                for first in range(1 << level, horizon + 1, 1 << level)
+            )
+        )
 
     def __repr__(self) -> str:
         return f"Intervals({len(self.intervals)} intervals over {self.horizon} steps)"
@@ -130,9 +157,6 @@ class IntervalSchedule(Schedule):
             for number, (first, last, _) in enumerate(self.intervals)
             if first <= shown <= last
         ]
-
-    def rows(self, shown: int) -> int:
-        return len(self.in_use(shown))
 
     def renewed(self, firsts: Any, lasts: Any) -> tuple[NDArray[np.float64], NDArray[np.int8]]:
         begin, end, budgets = np.array(self.intervals).T

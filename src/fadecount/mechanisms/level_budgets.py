@@ -1,6 +1,6 @@
 """Mechanisms with one budget per level of dyadic intervals, and their exact loss.
 
-Gradual is Algorithms 2 and 3 of the paper, Linear is Algorithm 1, Designed has any budgets.
+Gradual is Algorithms 2 and 3 of the paper, Linear is Algorithm 1.
 
 Each interval ``I`` of level ``l`` owns one noise variable of budget ``e_l`` (scale ``1 / e_l``).
 The exact loss of the item shown first at clock ``j``, given all outputs up to clock ``t``, is the
@@ -32,10 +32,9 @@ from fadecount.checks import (
     require_real,
     set_fields,
 )
-from fadecount.errors import bad_parameter
-from fadecount.mechanisms.base import RunningTotal, require_delay, require_sequence
+from fadecount.mechanisms.base import require_delay
 from fadecount.mechanisms.loss import units_of
-from fadecount.mechanisms.schedule import LEVELS, Schedule
+from fadecount.mechanisms.running_total import LEVELS, RunningTotal, Schedule
 
 _EXACT = Context(prec=60, rounding=ROUND_HALF_EVEN)
 
@@ -152,43 +151,6 @@ class Linear(LevelMechanism):
 
     def _paper(self, age: int) -> int:
         return self._exact(age, None)
-
-
-@dataclass(frozen=True, slots=True)
-class Designed(LevelMechanism):
-    """A running count with any level budgets: level ``l`` has noise of scale ``1 / budgets[l]``;
-    the last one continues.
-
-    ``math.inf`` is allowed: that level adds no noise, and the levels below pay for a shift of it.
-    An infinite first budget leaves the first output without noise: its loss is infinite, and no
-    counter runs it.
-
-    Formal guarantee and proof as for ``Gradual``: the exact loss of docs/theory.md, section 4,
-    holds for any budgets.
-
-    >>> import fadecount as fc
-    >>> fc.Designed(budgets=(0.5, 0.25)).loss(6)
-    1.0
-    """
-
-    budgets: Sequence[float]
-    _: KW_ONLY
-    delay: int = 0
-    kind: ClassVar[str] = "designed"
-    _budget_fields: ClassVar[tuple[str, ...]] = ("budgets",)
-
-    def __post_init__(self) -> None:
-        remedy = "give one budget per level, lowest first; the last one continues upward"
-        budgets = tuple(
-            require_budget(f"budgets[{at}]", each, infinite=True)
-            for at, each in enumerate(require_sequence("budgets", self.budgets, remedy))
-        )
-        if not 1 <= len(budgets) <= LEVELS:
-            raise bad_parameter("number of budgets", len(budgets), f"from 1 to {LEVELS}", remedy)
-        set_fields(self, budgets=budgets, delay=require_delay(self.delay))
-
-    def _level_budget(self, level: int) -> float:
-        return self.budgets[min(level, len(self.budgets) - 1)]
 
 
 @lru_cache(maxsize=256)

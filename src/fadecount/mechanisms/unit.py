@@ -17,7 +17,7 @@ from fadecount.mechanisms.loss import Loss
 LARGEST_EVENTS = 1_000_000
 Key = int | str
 """The position of a declared key, or the text of a hidden one."""
-Noted = bytes | tuple[bytes, Key]
+CapKey = bytes | tuple[bytes, Key]
 """The digest of a person, or that of a person and a key, or that of an address and a key."""
 
 

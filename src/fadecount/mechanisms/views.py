@@ -6,8 +6,8 @@ counts of adjacent windows add up to that of both together wherever they are cov
 blocks.
 
 The noise in a view is a sum of independent discrete Laplace variables, each with the weight 1. So
-its variance is exact, and its quantiles are where :mod:`fadecount.mechanisms.noise_law` says so.
-"""
+its variance is exact, and its quantiles are where :mod:`fadecount.mechanisms.noise_distribution`
+says so."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ from numpy.typing import ArrayLike, NDArray
 from fadecount.calendar import Calendar
 from fadecount.errors import bad_parameter
 from fadecount.mechanisms.figures import UNKNOWN, Figure, Figures, ListedFigures
-from fadecount.mechanisms.noise_law import Weighted, quantiles_of_rows, variance_of
+from fadecount.mechanisms.noise_distribution import Weighted, quantiles_of_rows, variance_of
 
 if TYPE_CHECKING:
     from fadecount.mechanisms.blocks import Blocks
@@ -65,57 +65,72 @@ class Views:
     since: Integers
 
     @cached_property
-    def _spans(self) -> tuple[Integers, Integers]:
-        begun = self.calendar.end(0, np.maximum(self.starts, self.since))
-        out = np.minimum(self.ends, self.as_of - self.blocks.levels[0].lag)
-        reached = self.calendar.frontier(0, out)
-        some = begun < reached
-        return np.where(some, begun, self.starts), np.where(some, reached, self.starts)
-
-    @property
     def begun(self) -> Integers:
         """Where the first block that counts begins: the start, or later if that lies inside a block
-        or before ``since``."""
-        return self._spans[0]
+        or before ``since``; the start if nothing counts."""
+        return np.where(self._reached > self._low, self._low, self.starts)
 
-    @property
+    @cached_property
     def reached(self) -> Integers:
         """The step up to which the figures that are out count; the start if none is."""
-        return self._spans[1]
+        return np.where(self._reached > self._low, self._reached, self.starts)
+
+    @cached_property
+    def _low(self) -> Integers:
+        low: Integers = self.calendar.end(0, np.maximum(self.starts, self.since))
+        return low
+
+    @property
+    def _reached(self) -> Integers:
+        return self._cover[0]
 
     @cached_property
     def runs(self) -> tuple[Runs, ...]:
         """The largest blocks that are out and lie in the windows, at their latest stages."""
         runs = []
-        for level, pieces in enumerate(self._pieces()):
+        for level, pieces in enumerate(self._cover[1]):
             stages = self.blocks.levels[level].stages
-            for windows, low, end in pieces:
+            for low, end in pieces:
                 for stage in range(len(stages) - 1, -1, -1):
-                    out = self.calendar.frontier(level, self.as_of[windows] - stages[stage].lag)
+                    out = self.calendar.frontier(level, self.as_of - stages[stage].lag)
                     high = np.minimum(end, out)
-                    some = low < high
-                    if some.any():
+                    some = np.flatnonzero(low < high)
+                    if len(some):
                         first, last = low[some], high[some]
                         count = self.calendar.count(level, first, last)
-                        runs.append(Runs(level, stage, windows[some], first, last, count))
+                        runs.append(Runs(level, stage, some, first, last, count))
                     low = np.maximum(low, high)
         return tuple(runs)
 
-    def _pieces(self) -> list[list[tuple[Integers, Integers, Integers]]]:
-        """For each level which parts of windows its blocks cover: windows, starts and ends."""
-        levels, dates = self.blocks.levels, self.calendar
-        everywhere, (low, high) = np.arange(len(self.starts)), self._spans
-        pieces = []
-        for number in range(len(levels)):
-            inner_low, inner_high = high, high
-            if number + 1 < len(levels):
-                out = np.minimum(high, self.as_of - levels[number + 1].lag)
-                inner_low, inner_high = dates.end(number + 1, low), dates.frontier(number + 1, out)
-                none = inner_low >= inner_high
-                inner_low, inner_high = (np.where(none, high, e) for e in (inner_low, inner_high))
-            pieces.append([(everywhere, low, inner_low), (everywhere, inner_high, high)])
-            low, high = inner_low, inner_high
-        return pieces
+    @cached_property
+    def _cover(self) -> tuple[Integers, list[list[tuple[Integers, Integers]]]]:
+        """Up to which step each window is covered, and for each level what its blocks cover: pieces
+        with a start and an end for each window.
+
+        From the largest level down, a level covers what is left on both sides, as far as it is out.
+        A larger block is used only if what is before it can be covered by the smallest ones.
+        """
+        levels, dates, first = self.blocks.levels, self.calendar, self._low
+        smallest = dates.frontier(0, np.minimum(self.ends, self.as_of - levels[0].lag))
+        low, high = np.full_like(first, UNKNOWN), first
+        pieces: list[list[tuple[Integers, Integers]]] = []
+        for number in range(len(levels) - 1, -1, -1):
+            out = dates.frontier(number, self.as_of - levels[number].lag)
+            begin = dates.end(number, first)
+            end = np.minimum(out, dates.frontier(number, self.ends))
+            none = low == UNKNOWN
+            begins = none & (begin < end) & (begin <= np.maximum(smallest, first))
+            before = ~none & (begin < low) & (low <= out)
+            after = ~none & (high < end)
+            pieces.append(
+                [
+                    (np.where(begins | before, begin, 0), np.where(begins, end, low * before)),
+                    (np.where(after, high, 0), np.where(after, end, 0)),
+                ]
+            )
+            low = np.where(begins | before, begin, low)
+            high = np.where(begins | after, end, high)
+        return high, pieces[::-1]
 
     # Values
     # --------------------------------------------------------------------------------------------

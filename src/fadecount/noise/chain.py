@@ -6,15 +6,16 @@ value plus independent noise: all of them together reveal exactly as much as sta
 
 The difference. Let ``p = exp(-1 / s)`` for the coarser scale and ``p'`` for the sharper one. The
 quotient of the two characteristic functions is ``w + (1 - w) f``, where ``f`` is that of the
-coarser law and ``w = (p' / p) ((1 - p) / (1 - p'))**2``: both shares are positive. So ``M`` is 0
-with probability ``w``, and else a draw of the coarser law. For every integer ``m >= 1``
+coarser distribution and ``w = (p' / p) ((1 - p) / (1 - p'))**2``: both shares are positive. So
+``M`` is 0 with probability ``w``, and else a draw of the coarser distribution. For every integer
+``m >= 1``
 
     Pr[|M| >= m] = c p**m    with    c = 2 (1 - w) / (1 + p),
     1 - w = (1 - p' / p) (1 - p p') / (1 - p')**2.
 
-That is the law of :mod:`fadecount.noise.laplace` with another constant ``c``, and the same exact
-arithmetic draws it from one word: ``|M| = max(0, floor(s (-ln U) + s ln c))``. The bounds there
-hold as they are, because ``c`` is at most the constant there and at least ``2**-62``.
+That is the distribution of :mod:`fadecount.noise.laplace` with another constant ``c``, and the same
+exact arithmetic draws it from one word: ``|M| = max(0, floor(s (-ln U) + s ln c))``. The bounds
+there hold as they are, because ``c`` is at most the constant there and at least ``2**-62``.
 
 The sharpest noise is drawn first, then the differences towards the coarser ones. The scales are
 float64 numbers taken as exact, in the differences and in the draws alike.
@@ -85,8 +86,8 @@ class Chain:
         """The noises of many blocks of ``width`` counts, for each stage from the first, in the
         shape (blocks, width): only to be read."""
 
-        def drawn(law: DiscreteLaplace, stage: int) -> Any:
-            return source.many(law, self._level, range(stage, stage + 1), blocks, width)[0]
+        def drawn(distribution: DiscreteLaplace, stage: int) -> Any:
+            return source.many(distribution, self._level, range(stage, stage + 1), blocks, width)[0]
 
         noises = [drawn(self.sharpest, len(self._differences))]
         for stage in range(len(self._differences) - 1, -1, -1):

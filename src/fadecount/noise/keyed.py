@@ -20,8 +20,8 @@ has a different input, unless two keys have tags with ``T xor T' = (node xor nod
 k keys and nodes below 2**m that happens with probability at most k**2 / 2 * 2**m / 2**128: 2**-39
 for 2**30 keys and 2**30 nodes, and the names of the keys cannot be chosen to bring it about, for
 tags depend on the secret. Encryptions of q different blocks under a pseudorandom permutation, cut
-to their first half, differ from uniform words by at most about q / 2**96. The law of the noise is
-that of :mod:`fadecount.noise.laplace`, exactly, with these words.
+to their first half, differ from uniform words by at most about q / 2**96. The distribution of the
+noise is that of :mod:`fadecount.noise.laplace`, exactly, with these words.
 
 Limits: the same noise on *changed* inputs reveals the change exactly. A caller must freeze the
 inputs of a step before noise is added to them, and must take a new epoch for every new run of a
@@ -99,14 +99,14 @@ class KeyedNoise:
         return f"KeyedNoise({len(self.tags)} keys)"
 
     def many(
-        self, law: DiscreteLaplace, level: int, rounds: range, nodes: range, width: int
+        self, distribution: DiscreteLaplace, level: int, rounds: range, nodes: range, width: int
     ) -> NDArray[np.int64]:
         if width != len(self.tags):
             raise ParameterError(
                 f"width must be the number of keys, {len(self.tags)}, got {width}; give one key per"
                 " count"
             )
-        keys = [_level_key(self._stream_key, level, each, law.scale) for each in rounds]
+        keys = [_level_key(self._stream_key, level, each, distribution.scale) for each in rounds]
         names = np.arange(nodes.start, nodes.stop, nodes.step, dtype="<u8")
         words = np.empty((len(rounds), len(nodes), width), dtype=np.uint64)
         at_once = max(1, _BLOCKS // width)
@@ -119,7 +119,11 @@ class KeyedNoise:
                 target[...] = _encrypted(key, blocks)[:, 0].reshape(target.shape)
 
         flat = words.reshape(-1)
-        draws = _by_table(law, flat) if law.tabled else np.full(len(flat), UNDETERMINED)
+        draws = (
+            _by_table(distribution, flat)
+            if distribution.tabled
+            else np.full(len(flat), UNDETERMINED)
+        )
         rest = np.flatnonzero(draws == UNDETERMINED)
 
         def further(position: int, asked: int) -> int:
@@ -128,14 +132,14 @@ class KeyedNoise:
             more = np.array([names[node], asked + 1], dtype=np.uint64)
             return int(_encrypted(keys[place], self.tags[at] ^ more)[0, 0])
 
-        draws[rest] = law.from_words(flat[rest], further)
+        draws[rest] = distribution.from_words(flat[rest], further)
         return draws.reshape(words.shape)
 
 
-def _by_table(law: DiscreteLaplace, words: NDArray[np.uint64]) -> NDArray[np.int64]:
+def _by_table(distribution: DiscreteLaplace, words: NDArray[np.uint64]) -> NDArray[np.int64]:
     """The draws that the first bits of words and their signs determine; the others are
-    ``UNDETERMINED``. They are those of ``law.from_words``, only sooner."""
-    table, draws = prefix_table(law.scale), np.empty(len(words), dtype=np.int64)
+    ``UNDETERMINED``. They are those of ``distribution.from_words``, only sooner."""
+    table, draws = prefix_table(distribution.scale), np.empty(len(words), dtype=np.int64)
     for start in range(0, len(words), _BLOCKS):
         some = words[start : start + _BLOCKS]
         prefixes = some >> np.uint64(48) & np.uint64(0xFFFE) | some & np.uint64(1)

@@ -1,12 +1,12 @@
 """Exact discrete Laplace noise: Pr[z] proportional to exp(-|z| / scale) on the integers, from
 uniform 64-bit words.
 
-The law. Let q = exp(-1 / s). For a uniform real U in (0, 1) and a fair sign,
+The distribution. Let q = exp(-1 / s). For a uniform real U in (0, 1) and a fair sign,
 
     |z| = floor( s * (-ln U) + s * ln(2 / (1 + q)) )
 
 has Pr[|z| >= m] = Pr[U <= 2 q**m / (1 + q)] = 2 q**m / (1 + q) for every integer m >= 1: exactly
-the discrete Laplace law, no rejection.
+the discrete Laplace distribution, no rejection.
 
 The arithmetic. A word gives the sign (its lowest bit) and the first 63 bits B of U: U lies in [B, B
 + 1) / 2**63. In float64 we compute
@@ -25,7 +25,7 @@ lower the exact value by at most s * ln(1 + 1/B) <= s / B. So the true argument 
 the one that exact arithmetic would give. Otherwise, or if B is below a threshold where s / B is
 large, the draw is *settled*: further bits of U are taken and the bounds are computed in decimal
 arithmetic of growing precision, until the integer is determined. So every draw has exactly the
-stated law; the fast path only decides how soon it is known.
+stated distribution; the fast path only decides how soon it is known.
 
 The scale is a float64 number taken as exact.
 
@@ -36,8 +36,8 @@ A draw is a sign and a uniform number U; its magnitude is ``m`` where ``U_(m+1) 
 the boundaries ``U_m = 2 q**m / (1 + q)`` for ``m >= 1`` and ``q = exp(-1 / s)`` as above. A
 *prefix* is 16 bits: 15 bits ``c``, which say that U lies in ``[c, c + 1) / 2**15``, and, lowest,
 the sign. If no boundary lies in that cell, the prefix determines the draw; else the draw is made
-from a whole word that begins with the prefix. Either way it has exactly the law of a draw from a
-whole word: the table only decides how soon it is known.
+from a whole word that begins with the prefix. Either way it has exactly the distribution of a draw
+from a whole word: the table only decides how soon it is known.
 
 ``2**15 U_m`` is computed in float64 as ``2**16 / (1 + q) * exp(-m / s)``. Let u = 2**-53 be the
 unit roundoff and assume that the exponential is good to 4 ulp. Where ``m / s <= 13`` (further
@@ -73,8 +73,8 @@ MoreBits = Callable[[int, int], int]
 
 @dataclass(frozen=True, slots=True, eq=False)
 class DiscreteLaplace:
-    """The discrete Laplace law of one scale, as a function from words to integers. Laws are
-    compared by identity."""
+    """The discrete Laplace distribution of one scale, as a function from words to integers.
+    Distributions are compared by identity."""
 
     scale: float
     _offset: float = field(init=False, repr=False, compare=False)
@@ -97,7 +97,7 @@ class DiscreteLaplace:
 
     @property
     def tabled(self) -> bool:
-        """Whether :func:`prefix_table` holds most draws of this law."""
+        """Whether :func:`prefix_table` holds most draws of this distribution."""
         return self.scale <= LARGEST_TABLED_SCALE
 
     def _centre(self) -> Decimal:

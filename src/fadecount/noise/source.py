@@ -22,7 +22,7 @@ class NoiseSource(Protocol):
     """Draws the noise variables ``(level, round, node)``, each at most once."""
 
     def many(
-        self, law: DiscreteLaplace, level: int, rounds: range, nodes: range, width: int
+        self, distribution: DiscreteLaplace, level: int, rounds: range, nodes: range, width: int
     ) -> NDArray[np.int64]:
         """The variables of ``width`` counts for each round and node, in the shape (rounds, nodes,
         width): only to be read."""
@@ -32,8 +32,8 @@ class SystemNoise:
     """Fresh noise from the operating system's entropy. Names do not matter: no draw is ever
     repeated.
 
-    Small batches come from a prefetched block of their law, so the time of a draw reveals nothing
-    about its value. A forked child is refused: the parent continues with the same blocks.
+    Small batches come from a prefetched block of their distribution, so the time of a draw reveals
+    nothing about its value. A forked child is refused: the parent continues with the same blocks.
     """
 
     __slots__ = ("_blocks", "_lineage", "_sizes")
@@ -44,22 +44,24 @@ class SystemNoise:
         self._sizes: dict[DiscreteLaplace, int] = {}
 
     def many(
-        self, law: DiscreteLaplace, level: int, rounds: range, nodes: range, width: int
+        self, distribution: DiscreteLaplace, level: int, rounds: range, nodes: range, width: int
     ) -> NDArray[np.int64]:
         require_lineage(self._lineage)
         count = len(rounds) * len(nodes) * width
-        draws = self._small(law, count) if 2 * count < _LARGE else _fresh(law, count)
+        draws = (
+            self._small(distribution, count) if 2 * count < _LARGE else _fresh(distribution, count)
+        )
         return draws.reshape(len(rounds), len(nodes), width)
 
-    def _small(self, law: DiscreteLaplace, count: int) -> NDArray[np.int64]:
-        block = self._blocks.get(law, _NOTHING)
+    def _small(self, distribution: DiscreteLaplace, count: int) -> NDArray[np.int64]:
+        block = self._blocks.get(distribution, _NOTHING)
         if len(block) < count:  # as many as asked for at first, then ever more at once
-            before = self._sizes.get(law, 0)
-            size = self._sizes[law] = max(count, min(2 * before, 16 * count, _LARGE))
-            block = _fresh(law, size)
-        draws, self._blocks[law] = block[:count], block[count:]
+            before = self._sizes.get(distribution, 0)
+            size = self._sizes[distribution] = max(count, min(2 * before, 16 * count, _LARGE))
+            block = _fresh(distribution, size)
+        draws, self._blocks[distribution] = block[:count], block[count:]
         return draws
 
 
-def _fresh(law: DiscreteLaplace, count: int) -> NDArray[np.int64]:
-    return law.fill(np.empty(count, dtype=np.int64), words)
+def _fresh(distribution: DiscreteLaplace, count: int) -> NDArray[np.int64]:
+    return distribution.fill(np.empty(count, dtype=np.int64), words)

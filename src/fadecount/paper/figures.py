@@ -1,12 +1,12 @@
-"""The curves: the figures of the paper's evaluation, and block counters beside the paper's
+"""The curves: the figures of the paper's evaluation, and totals from tied blocks beside the paper's
 algorithm, all with the same mean squared error.
 
 The loss that the paper's figures call *empirical* is the costliest smallest cover of any range of a
-given length (:func:`empirical_losses`). For each exponent of Table 1 there are two block counters:
-one that keeps the shape of the paper's exact loss at every age, and one that keeps it from age
+given length (:func:`empirical_losses`). For each exponent of Table 1 there are two such totals: one
+that keeps the shape of the paper's exact loss at every age, and one that keeps it from age
 ``LATER`` on. The planner finds levels and budgets with the least error under that curve. Then all
 budgets are multiplied by one factor, so that the error is that of the table. A factor below 1 means
-that blocks lose less, one above 1 that the paper's algorithm does.
+that totals lose less, one above 1 that the paper's algorithm does.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ from numpy.typing import NDArray
 import fadecount as fc
 from fadecount.paper.report import Section, digits
 from fadecount.paper.table import LONG, MSE, SHORT, TableRow, budgets_of, rows
-from fadecount.planning.blocks import BlockRequest, blocks_for, plain_lengths
+from fadecount.planning.blocks import BlockRequest, plain_lengths, totals_for
 from fadecount.planning.request import read_request
 from fadecount.plots import Curve, spread_ages
 from fadecount.rounding import rounded_up, short_loss, shown_loss
@@ -229,7 +229,7 @@ FIGURES: dict[str, Callable[[], Section]] = {
 }
 
 
-# Block counters beside them
+# Totals from tied blocks beside them
 # ------------------------------------------------------------------------------------------------
 LATER = 10
 _EVERY_AGE = 12
@@ -242,8 +242,8 @@ table's is continuous: under larger budgets they would differ, and other levels 
 
 
 @lru_cache(maxsize=16)
-def blocks_like(row: TableRow, first: int) -> tuple[fc.Blocks, float]:
-    """The block counter with the error of the table whose loss is, from age ``first`` on, at most
+def totals_like(row: TableRow, first: int) -> tuple[fc.Totals, float]:
+    """The totals with the error of the table whose loss is, from age ``first`` on, at most
     the returned factor times the exact loss of the row's mechanism."""
     losses = np.asarray(row.computed.loss(np.arange(row.horizon)))
     starts = _starts(losses, first, row.horizon)
@@ -252,15 +252,15 @@ def blocks_like(row: TableRow, first: int) -> tuple[fc.Blocks, float]:
     # Up to the end of a stretch no more is lost than the curve allows at its start.
     targets = {end: scale * float(losses[start]) for start, end in zip(starts, ends, strict=True)}
     block_request = BlockRequest(lengths=tuple(plain_lengths(row.horizon)), most_lags=_LAGS)
-    shape = blocks_for(read_request(loss=targets, horizon=row.horizon), block_request)
+    shape = totals_for(read_request(loss=targets, horizon=row.horizon), block_request)
     assert shape is not None
-    blocks = shape.for_mse(MSE, horizon=row.horizon, continuous=True)
+    totals = shape.for_mse(MSE, horizon=row.horizon, continuous=True)
     factor = max(
         stage.millionths / before.millionths
-        for level, old in zip(blocks.levels, shape.levels, strict=True)
+        for level, old in zip(totals.levels, shape.levels, strict=True)
         for stage, before in zip(level.stages, old.stages, strict=True)
     )
-    return blocks, scale * factor
+    return totals, scale * factor
 
 
 def _starts(losses: Losses, first: int, horizon: int) -> list[int]:
@@ -274,10 +274,10 @@ def _starts(losses: Losses, first: int, horizon: int) -> list[int]:
 
 
 def _beside(name: str, horizon: int, steps: str) -> Section:
-    """For each exponent the paper's exact loss and theorem, and both block counters."""
+    """For each exponent the paper's exact loss and theorem, and both totals from tied blocks."""
     used = rows(horizon, fading=True)
-    designs = {(row, first): blocks_like(row, first) for row in used for first in (0, LATER)}
-    levels = [level for blocks, _ in designs.values() for level in blocks.levels]
+    designs = {(row, first): totals_like(row, first) for row in used for first in (0, LATER)}
+    levels = [level for totals, _ in designs.values() for level in totals.levels]
     lags = np.array([stage.lag for level in levels for stage in level.stages])
     shown = sorted({0, 1, 3, LATER, 100, SHORT - 1, horizon - 1})
     jumps = np.concatenate([lags - 1, lags, shown])
@@ -288,8 +288,8 @@ def _beside(name: str, horizon: int, steps: str) -> Section:
         for what, kind, losses in (
             ("exact", "exact", losses_of(row, "exact", ages)),
             ("theorem", "bound", losses_of(row, "theorem", ages)),
-            ("blocks", "paper", np.asarray(designs[row, 0][0].loss(ages))),
-            (f"blocks, age {LATER}+", "baseline", np.asarray(designs[row, LATER][0].loss(ages))),
+            ("totals", "paper", np.asarray(designs[row, 0][0].loss(ages))),
+            (f"totals, age {LATER}+", "baseline", np.asarray(designs[row, LATER][0].loss(ages))),
         )
     ]
     early, late = (
@@ -300,11 +300,11 @@ def _beside(name: str, horizon: int, steps: str) -> Section:
     numbers = [[curve.label, *map(short_loss, curve.losses[places].tolist())] for curve in curves]
     return Section(
         name=name,
-        heading=f"Beside block counters: Algorithm 3 and blocks with the same error, {steps} steps",
+        heading=f"Algorithm 3 and totals from tied blocks with the same error, {steps} steps",
         text=[
-            f"""Block counters that keep the shape of the paper's exact loss at every age lose at
-            most so many times as much: {early}. Where this is above 1, the paper's algorithm is the
-            better one: a curve that is tightest at the first ages suits it. Block counters that
+            f"""Totals that keep the shape of the paper's exact loss at every age lose at most so
+            many times as much: {early}. Where this is above 1, the paper's algorithm is the
+            better one: a curve that is tightest at the first ages suits it. Totals that
             keep the shape only from age {LATER} on lose from then on at most {late} times as much,
             and before it as much as at age {LATER}: more than the paper's algorithm at the first
             ages.""",
@@ -323,7 +323,7 @@ def _beside(name: str, horizon: int, steps: str) -> Section:
 BESIDE: dict[str, Callable[[], Section]] = {
     name: partial(_beside, name, horizon, steps)
     for name, horizon, steps in (
-        ("blocks_thousand", SHORT, "a thousand"),
-        ("blocks_million", LONG, "a million"),
+        ("totals_thousand", SHORT, "a thousand"),
+        ("totals_million", LONG, "a million"),
     )
 }

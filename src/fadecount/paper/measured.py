@@ -85,7 +85,7 @@ class Measured:
         tail bound nu * sqrt(8 ln(2 T / beta)), with nu = max(sqrt(sum of b**2), b_max * sqrt(ln(2 T
         / beta))) over the scales b in use."""
         (row, mechanism, _), schedule = self.trial, self.trial.mechanism.noise
-        clock = int(mechanism.shown(row.horizon))
+        clock = int(mechanism.last_input_included(row.horizon))
         scales = 1.0 / np.array(schedule.budgets[: clock.bit_length()])
         needed = math.log(2.0 * row.horizon / BETA)
         nu = max(math.sqrt(float(np.sum(scales**2))), float(scales.max()) * math.sqrt(needed))

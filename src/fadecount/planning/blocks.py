@@ -1,4 +1,4 @@
-"""From a promise and a request to block counters: lengths, lags, stages and budgets.
+"""From a promise and a request to block counters and totals: lengths, lags, stages and budgets.
 
 Lags are the targets' ages plus one: no others help, since a figure may as well appear as early as
 the promise allows (docs/theory.md). What is spent in the region between two targets counts against
@@ -11,17 +11,20 @@ mechanism is checked against every limit (:meth:`fadecount.planning.request.Requ
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from fractions import Fraction
 from operator import attrgetter
+from typing import TypeVar
 
 import numpy as np
 
 from fadecount.calendar import Length
 from fadecount.checks import LARGEST_BUDGET
 from fadecount.durations import UNITS
-from fadecount.mechanisms.blocks import MILLION, Blocks, Level
+from fadecount.mechanisms.blocks import Blocks
+from fadecount.mechanisms.levels import MILLION, Level
+from fadecount.mechanisms.totals import Totals
 from fadecount.planning.budgets import Vector
 from fadecount.planning.chains import Chain, Graph, Search, Step
 from fadecount.planning.request import Request
@@ -183,41 +186,53 @@ class Regions:
 def blocks_for(request: Request, block_request: BlockRequest) -> Blocks | None:
     """The block counter with the least error that the search finds for what is requested, at or
     below all limits in exact arithmetic; None if budgets of a millionth are too large for them."""
-    for each in (block_request, replace(block_request, figures={}, kept=())):
-        for blocks in _candidates(Regions.of(request), request.horizon, each):
-            if request.kept_by(blocks):
-                return blocks
-    return None
+    found = _best(request, block_request, Blocks)
+    return found or _best(request, replace(block_request, figures={}, kept=()), Blocks)
 
 
-def _candidates(every: Regions, horizon: int, block_request: BlockRequest) -> Iterator[Blocks]:
-    """The block counters that the search tried, best first."""
+def totals_for(request: Request, block_request: BlockRequest | None = None) -> Totals | None:
+    """The same for totals from tied blocks, by default of any lengths."""
+    anything = BlockRequest(lengths=tuple(plain_lengths(request.horizon)))
+    return _best(request, block_request or anything, Totals)
+
+
+Kind = TypeVar("Kind", Blocks, Totals)
+
+
+def _best(request: Request, block_request: BlockRequest, kind: type[Kind]) -> Kind | None:
+    """The first of the mechanisms that the search tried, best first, that keeps all limits."""
+    every = Regions.of(request)
     if min(every.caps) < 1:
-        return
+        return None
     regions = every.with_fewer(block_request.most_lags)
-    graph = Graph(
-        block_request.lengths,
-        regions.lags,
-        horizon,
-        figures=block_request.figures,
-        kept=block_request.kept,
-    )
-    search = Search(graph, regions.counts, np.array(regions.caps) / MILLION)
-    search.run([(Step(graph.lengths[0], 0),)])
-    tried = sorted(search.known.values(), key=attrgetter("error"))
-    for each in tried:
+    seeds: list[Chain] = [(Step(min(block_request.lengths), 0),)]
+    for tied in (False, True)[: 1 + (kind is Totals)]:  # the best chain without ties is a seed
+        graph = Graph(
+            block_request.lengths,
+            regions.lags,
+            request.horizon,
+            tied=tied,
+            figures=block_request.figures,
+            kept=block_request.kept,
+        )
+        search = Search(graph, regions.counts, np.array(regions.caps) / MILLION)
+        seeds.append(graph.chain(search.run(seeds).path))
+    for each in sorted(search.known.values(), key=attrgetter("error")):
         chain = graph.chain(each.path)
         spent = regions.whole(each.increments.tolist(), [step.region for step in chain])
         if all(more > 0 or step.later for step, more in zip(chain, spent, strict=True)):
-            yield _blocks(chain, spent, regions.lags)
+            mechanism = kind(*_levels(chain, spent, regions.lags))
+            if request.kept_by(mechanism):
+                return mechanism
+    return None
 
 
-def _blocks(chain: Chain, spent: list[int], lags: tuple[int, ...]) -> Blocks:
-    """The mechanism of a chain with increments in millionths; a stage that would be no sharper than
+def _levels(chain: Chain, spent: list[int], lags: tuple[int, ...]) -> list[Level]:
+    """The levels of a chain with increments in millionths; a stage that would be no sharper than
     the one before is left out."""
     stages: dict[int, list[tuple[int, int]]] = {}
     for step, increment in zip(chain, spent, strict=True):
         before = stages.setdefault(step.length, [])
         if increment:
             before.append((lags[step.region], increment + (before[-1][1] if before else 0)))
-    return Blocks(*(Level.of_stages(length, pairs) for length, pairs in stages.items()))
+    return [Level.of_stages(length, pairs) for length, pairs in stages.items()]

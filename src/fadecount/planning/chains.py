@@ -2,9 +2,9 @@
 with the least error under caps on spending.
 
 A *chain* is a list of steps, smallest first. Each step is a longer level that the one before
-divides, in the same or a later region, perhaps tied to it; or the same level again in a later
-region: a later stage. A region is a lag: figures of region ``r`` appear ``lags[r]`` steps after
-their block's end.
+divides, in the same or a later region; or the same level again in a later region: a later stage. A
+region is a lag: figures of region ``r`` appear ``lags[r]`` steps after their block's end. For
+totals (:class:`fadecount.Totals`) levels of one region are tied.
 
 The mean squared error of a chain is the sum over its steps of a weight times the variance of the
 step's noise. The weight depends on the step, on the next one, and on the finest level of its group
@@ -28,12 +28,12 @@ from dataclasses import dataclass, replace
 import numpy as np
 from numpy.typing import NDArray
 
-from fadecount.mechanisms.blocks import mean_frontier, mean_square_part
+from fadecount.mechanisms.levels import mean_frontier
+from fadecount.mechanisms.totals import MOST_CHILDREN, mean_square_part
 from fadecount.planning.budgets import Vector, best_budgets, variance
 
 Indices = NDArray[np.int64]
 
-WIDEST_GROUP = 1 << 30
 WIDEST = 64
 """A level is at most so many times as long as the one before, unless no length is in between."""
 
@@ -53,7 +53,6 @@ class Step:
 
     length: int
     region: int
-    tied: bool = False
     later: bool = False
 
 
@@ -86,22 +85,17 @@ class Graph:
         lags: Sequence[int],
         horizon: int,
         *,
-        ties: bool = False,
+        tied: bool = False,
         figures: Mapping[int, float] | None = None,
         kept: Iterable[int] = (),
     ) -> None:
-        self.lags, self.horizon = tuple(lags), horizon
+        self.lags, self.horizon, self._tied = tuple(lags), horizon, tied
         first, *longer = sorted(lengths)
         self.lengths = [first, *(each for each in longer if each <= horizon - lags[0])]
         self.multiples = {each: self._multiples(each) for each in self.lengths}
         forms = [(each, each) for each in self.lengths]
-        if ties:
-            forms += [
-                (a, b)
-                for b in self.lengths
-                for a in self.lengths
-                if a < b <= WIDEST_GROUP * a and not b % a
-            ]
+        if tied:
+            forms += [(a, b) for b in self.lengths for a in self.lengths if a < b and not b % a]
         forms += [(0, each) for each in self.lengths]
         regions = range(len(self.lags))
         self._steps = [(region, *form) for region in regions for form in forms]
@@ -109,36 +103,34 @@ class Graph:
         self.end = len(self._steps)
         self.region, finest, self.length = np.array(self._steps, dtype=np.int64).T
         self.tied, self.later = (finest > 0) & (finest < self.length), finest == 0
-        tail, head = self._edges(forms)
+        tail, head = self._edges(forms, tied)
         self._weigh(tail, head, figures or {}, sorted(kept))
 
     def _multiples(self, length: int) -> list[int]:
         every = [each for each in self.lengths if each > length and not each % length]
         return [each for each in every if each <= WIDEST * length] or every[:1]
 
-    def _edges(self, forms: list[tuple[int, int]]) -> tuple[Indices, Indices]:
+    def _edges(self, forms: list[tuple[int, int]], tied: bool) -> tuple[Indices, Indices]:
         """All edges between nodes as tails and heads, not yet sorted."""
         index = {form: number for number, form in enumerate(forms)}
-        ups, ties, again = [], [], []
+        ups, within, again = [], [], []
         for number, (finest, length) in enumerate(forms):
             ups += [(number, index[each, each]) for each in self.multiples[length]]
-            ties += [
-                (number, index[finest, each])
-                for each in self.multiples[length]
-                if finest and (finest, each) in index
-            ]
+            if not (tied and finest):
+                within += [(number, index[each, each]) for each in self.multiples[length]]
+            else:
+                longer = (each for each in self.multiples[length] if each <= MOST_CHILDREN * length)
+                within += [(number, index[finest, each]) for each in longer]
             again.append((number, index[0, length]))
-        up, tie, stage = (
-            np.array(each, dtype=np.int64).reshape(-1, 2) for each in (ups, ties, again)
+        up, same, stage = (
+            np.array(each, dtype=np.int64).reshape(-1, 2) for each in (ups, within, again)
         )
         every = [np.stack([np.arange(self.end), np.full(self.end, self.end)], axis=1)]
         for region in range(len(self.lags)):
-            every.append(tie + region * len(forms))
-            for after in range(region, len(self.lags)):
+            every.append(same + region * len(forms))
+            for after in range(region + 1, len(self.lags)):
                 shift = np.array([region, after]) * len(forms)
-                every.append(up + shift)
-                if after > region:
-                    every.append(stage + shift)
+                every += [up + shift, stage + shift]
         tail, head = np.concatenate(every).T
         return tail, head
 
@@ -236,16 +228,18 @@ class Graph:
         """The steps of a path."""
         nodes = self.tail[list(path)].tolist()
         return tuple(
-            Step(length, region, 0 < finest < length, finest == 0)
+            Step(length, region, finest == 0)
             for region, finest, length in (self._steps[node] for node in nodes)
         )
 
     def path(self, chain: Chain) -> Path | None:
         """The path of a chain, or None if the chain is none of this graph's."""
-        nodes, finest = [], 0
+        nodes, finest, region = [], 0, -1
         for step in chain:
-            finest = 0 if step.later else finest if step.tied else step.length
-            nodes.append(self._number.get((step.region, finest, step.length), -1))
+            together = self._tied and finest and step.region == region
+            finest = 0 if step.later else finest if together else step.length
+            region = step.region
+            nodes.append(self._number.get((region, finest, step.length), -1))
         if not nodes or nodes[0] != 0 or min(nodes) < 0:
             return None
         keys = np.array(nodes) * (self.end + 1) + np.array([*nodes[1:], self.end])
@@ -261,7 +255,6 @@ class Graph:
             last = after[0].region if after else len(self.lags) - 1
             other = [
                 (*before, *after),
-                (*before, replace(step, tied=not step.tied), *after),
                 tuple(each for each in chain if each.length != step.length),
             ]
             for region in range(len(self.lags)):
@@ -269,10 +262,11 @@ class Graph:
                 other.append((*before, *(replace(each, region=region) for each in chain[at:])))
             for region in range(step.region, last + 1):
                 other.append((*before, step, Step(step.length, region, later=True), *after))
-                for length in self.multiples[step.length]:
-                    if above % length == 0 and length != above:
-                        other.append((*before, step, Step(length, region), *after))
-                        other.append((*before, step, Step(length, region, tied=True), *after))
+                other += [
+                    (*before, step, Step(length, region), *after)
+                    for length in self.multiples[step.length]
+                    if above % length == 0 and length != above
+                ]
             if before and not step.later:
                 other += [
                     tuple(

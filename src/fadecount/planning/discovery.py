@@ -14,8 +14,8 @@ from functools import lru_cache
 
 from fadecount.durations import UNITS
 from fadecount.errors import ParameterError, bad_parameter
-from fadecount.mechanisms.blocks import MILLION
 from fadecount.mechanisms.discovery import SMALLEST_EPSILON, Discovery
+from fadecount.mechanisms.levels import MILLION
 from fadecount.planning.request import Request
 
 
@@ -38,8 +38,8 @@ def appearances(discovery: Discovery) -> list[Appearance]:
         Appearance(
             lag=lag,
             threshold=discovery.thresholds[stage],
-            persons_50=discovery.least(0.5, stage),
-            persons_95=discovery.least(0.95, stage),
+            persons_50=discovery.min_count(probability=0.5, stage=stage),
+            persons_95=discovery.min_count(probability=0.95, stage=stage),
             loss=float(discovery.loss(lag)),
         )
         for stage, (lag, _) in enumerate(discovery.stages)

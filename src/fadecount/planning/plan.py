@@ -20,8 +20,14 @@ from pathlib import Path
 from fadecount.calendar import Length
 from fadecount.durations import UNITS, format_duration
 from fadecount.errors import ParameterError, bad_parameter
-from fadecount.mechanisms import ONE_EVENT, Blocks, Discovery, Gradual, Unit
-from fadecount.planning.blocks import DAYS, block_request_for, blocks_for, in_steps
+from fadecount.mechanisms import ONE_EVENT, Blocks, Discovery, Gradual, Totals, Unit
+from fadecount.planning.blocks import (
+    DAYS,
+    block_request_for,
+    blocks_for,
+    in_steps,
+    totals_for,
+)
 from fadecount.planning.discovery import appearances, discovery_for
 from fadecount.planning.published import (
     PublishedFigure,
@@ -40,53 +46,29 @@ _MINUTES = 5
 
 
 def design(
-    targets: Mapping[int, float],
-    *,
-    horizon: int,
-    delay: int = 0,
-    unit: Unit = ONE_EVENT,
-    figures: Mapping[int, float] | None = None,
-    tick_seconds: int | None = None,
-) -> Blocks | Gradual:
-    """The mechanism with the least error over the horizon that the search finds, and a loss at or
-    below every target: a block counter, or the paper's gradual one where that is better, which is
-    where the loss of the first few steps is the tight one.
+    targets: Mapping[int, float], *, horizon: int, delay: int = 0, unit: Unit = ONE_EVENT
+) -> Totals | Gradual:
+    """The running total with the least error over the horizon that the search finds, and a loss at
+    or below every target: totals from tied blocks, or the paper's gradual one where that is better,
+    which is where the loss of the first few steps is the tight one.
 
     ``targets`` maps ages to losses. Between two targets the limit is that of the next one; past the
-    last one the last holds to the horizon. With a ``person`` the targets limit what all
-    contributions of one person in a slot lose together (docs/planning.md).
-
-    The error is the mean squared error of the live total over the steps ``1 .. horizon``. With
-    ``tick_seconds``, the length of a step, levels have lengths of the calendar, which a stream can
-    publish, and hours and days are among them; the total is within a few per cent of the best.
-    ``figures`` says otherwise: it maps lengths in steps to the weight of the variance of their
-    figures beside that of the total; ``{}`` is for the total alone.
+    last one the last holds to the horizon. With a person as the ``unit`` the targets limit what all
+    contributions of one person in a slot lose together (docs/planning.md). The error is the mean
+    squared error over the steps ``1 .. horizon``. Counters in Python and one-off runs take the
+    result; what a store publishes comes from :func:`plan`.
 
     Guarantees: the loss of the result, computed exactly, is at or below the target at every age
     from 0 to the horizon. What happens after the horizon is not part of the plan. The same call
     gives the same result on every machine.
 
     >>> import fadecount as fc
-    >>> year = {60: 0.5, 43_200: 2.0, 525_600: 4.0}
-    >>> total = fc.design(year, horizon=525_600, tick_seconds=60, figures={})
-    >>> total.mse(525_600) ** 0.5 < 22.9, total.loss(60), total.loss(61), total.loss(525_600)
+    >>> total = fc.design({60: 0.5, 43_200: 2.0, 525_600: 4.0}, horizon=525_600)
+    >>> total.mse(525_600) ** 0.5 < 17.5, total.loss(60), total.loss(61), total.loss(525_600)
     (True, 0.5, 2.0, 4.0)
-    >>> readable = fc.design(year, horizon=525_600, tick_seconds=60)
-    >>> [level.length for level in readable.levels], readable.mse(525_600) ** 0.5 < 23.1
-    ([1, 12, 60, 1440, 43200], True)
     """
-    request = read_request(
-        loss=targets,
-        horizon=horizon,
-        delay=delay,
-        unit=unit,
-        figures=figures,
-        tick=tick_seconds,
-        name="targets",
-    )
-    blocks = blocks_for(request, block_request_for(request))
-    gradual = None if figures and blocks else best_gradual(request)
-    made = [each for each in (blocks, gradual) if each is not None]
+    request = read_request(loss=targets, horizon=horizon, delay=delay, unit=unit, name="targets")
+    made = [each for each in (totals_for(request), best_gradual(request)) if each is not None]
     if not made:
         raise ParameterError(
             "targets must be within reach of noise that can be drawn, got a loss of"

@@ -13,7 +13,8 @@ from urllib.parse import quote, urlsplit
 from fadecount.errors import FadecountError, bad_parameter, missing_extra
 from fadecount.mechanisms import Discovery, Mechanism
 from fadecount.noise import unpredictable
-from fadecount.service.answers import PublishedFigure, StreamInfo
+from fadecount.service.answers import PublishedFigure
+from fadecount.streams.info import StreamInfo
 
 try:
     import httpx

@@ -24,7 +24,7 @@ from fadecount.streams.export import (
     published_tables,
     table_rows,
 )
-from fadecount.streams.slots import Figures, no_figures
+from fadecount.streams.published import Figures, no_figures
 
 SVG = "image/svg+xml"
 NARROW = " ,.:fijlrt"
@@ -255,4 +255,4 @@ def get_package_figures(request: ReadRequest) -> Tagged:
 def get_package_promise(request: ReadRequest) -> Tagged:
     """The promise of the data package: the protected unit, and what it loses by which age."""
     status = request.stream.status
-    return tagged_json(about_stream(status.description, status.loss, status.group))
+    return tagged_json(about_stream(status.description, status.group))

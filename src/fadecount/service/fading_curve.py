@@ -15,10 +15,10 @@ from functools import lru_cache
 import numpy as np
 
 from fadecount.durations import UNITS, format_duration
-from fadecount.mechanisms import ONE_EVENT, Blocks, Loss, Mechanism, Unit
+from fadecount.mechanisms import ONE_EVENT, Loss, Unit
 from fadecount.rounding import shown_chance, shown_loss
 from fadecount.service.answers import Statement
-from fadecount.streams.loss import StreamLoss
+from fadecount.streams.loss import UnitLoss
 
 LONGEST_SECONDS = 100 * UNITS["y"]
 _LANDMARKS = (*(UNITS[unit] for unit in ("m", "h", "d", "w", "mo", "y")), 10 * UNITS["y"])
@@ -27,26 +27,16 @@ _POINTS_PER_DECADE = 24
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class FadingCurve:
-    """How a stream fades: the loss of its unit in all histories, and the length of its ticks.
+    """How a stream fades: the loss of its unit, and the length of its ticks.
 
-    Ages are counted up to step ``due``, the last one that is over by the clock (None: the last one
-    published).
+    Ages are counted by the clock. So where the releases are some ticks ``ahead`` of it (it was
+    wrong for a time), a unit has lost as much as one that is so many ticks older.
     """
 
-    stream: StreamLoss
+    stream: UnitLoss
     tick_seconds: int
-    due: int | None = None
+    ahead: int = 0
     unit: Unit = ONE_EVENT
-
-    @property
-    def mechanism(self) -> Mechanism:
-        return self.stream.mechanism
-
-    @property
-    def ahead(self) -> int:
-        """How many ticks the releases are ahead of the clock, here or in another history. The curve
-        changes only with this."""
-        return self.stream.ahead(self.due)
 
     def loss(self, age_seconds: float) -> Loss:
         """The loss of a unit of that age, for the worst moment within its tick: rounded up to whole
@@ -56,7 +46,7 @@ class FadingCurve:
         clocks change: local days that are shorter, even one that is left out, take less than the
         tick that rounding adds.
         """
-        return self.stream.at_age(math.ceil(age_seconds / self.tick_seconds), due=self.due)
+        return self.stream.at_age(math.ceil(age_seconds / self.tick_seconds) + self.ahead)
 
     def statement(self, age_seconds: int) -> Statement:
         """The loss at an age, as numbers and in words."""
@@ -72,23 +62,21 @@ class FadingCurve:
         """The loss at ages from one tick to a hundred years, evenly spaced in their logarithm; of
         blocks also where it grows."""
         ages = set(curve_ages(self.tick_seconds))
-        if isinstance(self.mechanism, Blocks):
-            steps = self.mechanism.loss_steps(self.tick_seconds)
-            ages |= {max(1, age) * self.tick_seconds for age, _ in steps}
+        ages |= {max(1, age) * self.tick_seconds for age in self.stream.grows_at}
         return [self.statement(age) for age in sorted(ages)]
 
     def person(self, visits: int, every_seconds: int, during_seconds: int) -> Statement:
         """The loss of all visits of a person who came up to ``visits`` times in any
         ``every_seconds``, for so long until now.
 
-        An upper bound, whenever the visits were (:meth:`StreamLoss.of_person`).
+        An upper bound, whenever the visits were (:meth:`UnitLoss.of_person`).
         """
         loss = self.stream.of_person(
             visits,
             every=every_seconds,
             during=during_seconds,
             tick_seconds=self.tick_seconds,
-            due=self.due,
+            ahead=self.ahead,
             unit=self.unit,
         )
         times = "once" if visits == 1 else f"{visits} times"

@@ -20,8 +20,7 @@ from msgspec import Meta, Struct
 
 from fadecount.durations import parse_duration
 from fadecount.service.http import bad_request, refusing
-from fadecount.streams.description import ONLY_KEY
-from fadecount.streams.discovery import LONGEST_KEY
+from fadecount.streams.description import LONGEST_KEY, ONLY_KEY
 
 MOST_COUNT = 1_000_000
 """The largest count of one entry."""

@@ -24,9 +24,7 @@ from fadecount.service.answers import (
     FigurePage,
     Privacy,
     PublishedFigure,
-    StreamInfo,
     StreamPage,
-    stream_info,
 )
 from fadecount.service.fading_curve import FadingCurve
 from fadecount.service.http import (
@@ -48,9 +46,9 @@ from fadecount.service.settings import Clock
 from fadecount.service.tokens import Access, Grant
 from fadecount.streams.description import TOTAL
 from fadecount.streams.export import table_rows
-from fadecount.streams.published import Published
+from fadecount.streams.info import StreamInfo, stream_info
+from fadecount.streams.published import Figures, Published, no_figures
 from fadecount.streams.reader import Reader
-from fadecount.streams.slots import Figures, no_figures
 from fadecount.streams.status import Status
 
 MOST_VISITS = 10_000
@@ -189,11 +187,11 @@ async def get_privacy(context: ReadContext, request: Request) -> Answer:
     """The fading curve. Or single losses: with `age`, at an age; with `visits`, `every` and
     `during`, of someone who came again and again."""
     stream = await context.pool.stream(request.name)
-    status, ticks = stream.status, stream.ticks
+    status = stream.status
     curve = FadingCurve(
-        stream=status.loss,
-        tick_seconds=ticks.tick_seconds,
-        due=status.step_of(ticks.at(context.clock.now()) - 1),
+        stream=status.description.loss,
+        tick_seconds=stream.ticks.tick_seconds,
+        ahead=status.ahead(context.clock.now()),
         unit=status.description.unit,
     )
     query = request.query

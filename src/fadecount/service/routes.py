@@ -34,6 +34,7 @@ from fadecount.service.http import (
 )
 from fadecount.service.parsing import LONGEST_ID, Query, parameter_schemas, parse_query
 from fadecount.service.tokens import Access, Role
+from fadecount.streams.info import StreamInfo
 
 log = logging.getLogger("fadecount.service")
 Handler = Callable[[Request], Awaitable[Answer]]
@@ -86,7 +87,7 @@ page, shown = read.from_published, partial(read.from_published, embedded=True)
 READING = (
     Route("GET", "/v1/streams", read.list_streams, answers.StreamPage, some_stream=True,
           query=parsing.StreamsQuery),
-    Route("GET", STREAM, read.get_stream, answers.StreamInfo),
+    Route("GET", STREAM, read.get_stream, StreamInfo),
     Route("GET", f"{STREAM}/figures", page(read.get_figures), answers.FigurePage,
           query=parsing.FiguresQuery),
     Route("GET", f"{STREAM}/total", page(read.get_total), answers.FigurePage,

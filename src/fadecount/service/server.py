@@ -20,11 +20,12 @@ from fadecount.service.operations import STATES, static_files
 from fadecount.service.read_routes import ReadContext
 from fadecount.service.reader_pool import ReaderPool
 from fadecount.service.routes import PAGES, READING, VISITS, WRITING, Application
-from fadecount.service.settings import Settings, open_reader, open_store
+from fadecount.service.settings import Settings
 from fadecount.service.tokens import Access
 from fadecount.service.website import VisitContext, Websites
 from fadecount.service.writer import Leader, Writer
 from fadecount.sources.visits import customer_of
+from fadecount.streams.storage import open_reader, open_store
 
 __all__ = ["configure_logs", "serve"]
 

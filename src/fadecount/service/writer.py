@@ -94,7 +94,7 @@ class Leader:
         """Streams that have published a tick, or about which something else that is public has
         changed, since somebody looked here."""
         self._reader = store.reader()
-        self.tokens = Tokens(self._reader.database, store.audit_log.record)
+        self.tokens = Tokens(self._reader.database, store.record)
         self._states: dict[str, str] = {}
         """The streams that this process leads, or would lead if they were in order: running,
         refused, ended or clock ahead."""

@@ -22,16 +22,17 @@ import numpy.typing as npt
 import polars as pl
 
 from fadecount.errors import InputError
+from fadecount.planning.publication import BETWEEN
+from fadecount.sources.grouping import Rows, joined, rows_of
 from fadecount.sources.rows import (
     CsvRows,
     Reason,
-    Rules,
+    RowRules,
     column_places,
     numbered_lines,
     texts_of,
     without_ending,
 )
-from fadecount.sources.tally import Rows, joined, rows_of
 from fadecount.sources.times import (
     NO_TIME,
     Numbers,
@@ -44,10 +45,10 @@ ROWS_PER_BLOCK = 500_000
 _uses = count()
 
 
-def csv_rows(path: Path, rules: Rules) -> Iterator[Rows]:
+def csv_rows(path: Path, rules: RowRules) -> Iterator[Rows]:
     """The rows of a CSV file: polars reads its regular lines, the plain parser each other line by
     itself."""
-    options, numbers = rules.options, Columns(rules)
+    options, numbers = rules.layout, Columns(rules)
     longest = options.max_line_bytes
     with path.open("rb") as stream:
         _, header = next(numbered_lines(stream, longest), (0, None))
@@ -81,9 +82,9 @@ def csv_rows(path: Path, rules: Rules) -> Iterator[Rows]:
             yield rows
 
 
-def parquet_rows(path: Path, rules: Rules) -> Iterator[Rows]:
+def parquet_rows(path: Path, rules: RowRules) -> Iterator[Rows]:
     """The rows of a Parquet file."""
-    options, numbers = rules.options, Columns(rules)
+    options, numbers = rules.layout, Columns(rules)
     try:
         rows = pl.scan_parquet(path, glob=False)
         names = rows.collect_schema().names()
@@ -106,10 +107,10 @@ def parquet_rows(path: Path, rules: Rules) -> Iterator[Rows]:
         raise InputError(f"{path.name} is damaged: its columns cannot be read; write it again")
 
 
-def frame_rows(frame: Any, rules: Rules) -> Iterator[Rows]:
+def frame_rows(frame: Any, rules: RowRules) -> Iterator[Rows]:
     """The rows of a data frame of polars or pandas, from its columns as they are: no text in
     between, except for pandas' columns of objects."""
-    options, numbers = rules.options, Columns(rules)
+    options, numbers = rules.layout, Columns(rules)
     if not isinstance(frame, pl.DataFrame):
         frame = pl.DataFrame({column: _from_pandas(frame[column]) for column in options.columns})
     for block in frame.select(options.columns).iter_slices(ROWS_PER_BLOCK):
@@ -215,27 +216,33 @@ _WITHIN_HOUR = pl.Enum([f":{at // 60:02}:{at % 60:02}" for at in range(3600)])
 class Columns:
     """What the columns of a frame mean, as numbers."""
 
-    def __init__(self, rules: Rules) -> None:
-        self._options, self._rules = rules.options, rules
-        self._read_in_utc = time_reader(rules.options.time_unit, "UTC")
+    def __init__(self, rules: RowRules) -> None:
+        self._options, self._rules = rules.layout, rules
+        self._read_in_utc = time_reader(rules.layout.time_unit, "UTC")
 
     def rows(self, frame: pl.DataFrame) -> Rows:
         """The rows of a frame."""
-        options, rules = self._options, self._rules
-        assert options.time is not None
-        keys = np.zeros(frame.height, dtype=np.int64)
-        times, amounts = self._seconds(frame[options.time]), keys + 1
-        if options.key is not None:
-            keys = _each(_texts(frame[options.key]), lambda text: rules.number(rules.key(text)))
-        if options.amount is not None:
-            amounts = _each(_texts(frame[options.amount]), rules.amount)
+        rules = self._rules
+        assert rules.time_column is not None
         return Rows(
-            times,
-            keys,
-            amounts,
-            persons=None if options.person is None else _texts(frame[options.person]),
-            ids=None if options.unique is None else _texts(frame[options.unique]),
+            self._seconds(frame[rules.time_column]),
+            tuple(self._cell(frame, at) for at in range(len(rules.cells))),
+            persons=None if rules.person is None else _texts(frame[rules.person]),
+            ids=None if rules.id is None else _texts(frame[rules.id]),
         )
+
+    def _cell(self, frame: pl.DataFrame, at: int) -> Numbers:
+        rules = self._rules
+
+        def number(text: str) -> int:
+            return rules.number(at, rules.cell(at, text))
+
+        columns = [_texts(frame[name]) for name in rules.cells[at]]
+        if not columns:
+            return np.full(frame.height, number(""))
+        if len(columns) == 1:
+            return _each(columns[0], number)
+        return _each(pl.select(pl.concat_str(columns, separator=BETWEEN)).to_series(), number)
 
     def _seconds(self, column: pl.Series) -> Numbers:
         """Unix seconds; ``NO_TIME`` where there is no time."""

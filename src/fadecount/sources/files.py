@@ -17,17 +17,21 @@ from pathlib import Path
 from typing import TYPE_CHECKING, BinaryIO, TypeAlias, cast
 
 from fadecount.errors import InputError, bad_parameter, missing_extra
-from fadecount.sources.options import PACKED, Format, SourceOptions
+from fadecount.sources.additions import EarlierNotes, InputAdditions, MeasureTally
+from fadecount.sources.grouping import Rows, rows_of
+from fadecount.sources.measures import MeasureRules, PublicationRows
+from fadecount.sources.options import PACKED, Format, Layout, SourceOptions, format_of
 from fadecount.sources.rows import (
     OUTSIDE,
     Event,
     Reason,
+    RowRules,
     Rules,
     column_places,
     numbered_lines,
     row_reader,
 )
-from fadecount.sources.tally import Earlier, History, Rows, Tally, rows_of
+from fadecount.sources.tally import Earlier, History, Tally
 
 if TYPE_CHECKING:
     import pandas
@@ -64,10 +68,23 @@ def read(
     return tally.done()
 
 
-def check_source(source: Source, options: SourceOptions) -> None:
+def count_rows(
+    source: Source, wanted: PublicationRows, *, earlier: EarlierNotes | None = None
+) -> InputAdditions:
+    """Read a source to its end, as :func:`read` does, once for all measures of a publication.
+    ``earlier`` is what was noted of persons in the slot of the first tick."""
+    check_source(source, wanted)
+    rules = MeasureRules(wanted)
+    tally = MeasureTally(rules, earlier)
+    for rows in _rows(source, rules):
+        tally.add(rows)
+    return tally.done()
+
+
+def check_source(source: Source, options: SourceOptions | PublicationRows) -> None:
     """Refuse a source that cannot be read: a file that is not there, a header without a column, an
     unknown format, an extra that is missing. Nothing is taken from a pipe."""
-    if options.time is None:
+    if isinstance(options, SourceOptions) and options.time is None:
         raise bad_parameter(
             "time", None, "the name of a column", "the rows of a history are placed by their time"
         )
@@ -86,9 +103,9 @@ def check_source(source: Source, options: SourceOptions) -> None:
         line_format(options)
 
 
-def _check_file(path: Path, options: SourceOptions) -> None:
+def _check_file(path: Path, options: Layout) -> None:
     require_file(path)
-    kind = options.format_of(path)
+    kind = format_of(options, path)
     if kind == "parquet" and not has_polars():
         raise missing_extra(f"{path.name}: reading Parquet", "polars", "files")
     if kind == "csv":
@@ -107,7 +124,7 @@ def _is_frame(source: Source) -> bool:
     return hasattr(source, "columns")
 
 
-def _rows(source: Source, rules: Rules) -> Iterator[Rows]:
+def _rows(source: Source, rules: RowRules) -> Iterator[Rows]:
     where = "standard input"
     try:
         if _is_frame(source):
@@ -116,15 +133,15 @@ def _rows(source: Source, rules: Rules) -> Iterator[Rows]:
             yield from frame_rows(source, rules)
         elif hasattr(source, "readline"):
             lines = cast("BinaryIO", source)
-            yield from _line_rows(lines, line_format(rules.options), rules, where)
+            yield from _line_rows(lines, line_format(rules.layout), rules, where)
         for path in paths_of(source):
             where = str(path)
-            yield from _file_rows(path, rules.options.format_of(path), rules)
+            yield from _file_rows(path, format_of(rules.layout, path), rules)
     except OSError as error:
         raise InputError(f"{where} cannot be read: {error.strerror}") from None
 
 
-def _file_rows(path: Path, kind: Format, rules: Rules) -> Iterator[Rows]:
+def _file_rows(path: Path, kind: Format, rules: RowRules) -> Iterator[Rows]:
     small = path.stat().st_size <= SMALL_BYTES or not has_polars()
     if kind in ("jsonl", "log") or (kind == "csv" and small):
         with _opened(path) as stream:
@@ -148,30 +165,35 @@ def _opened(path: Path) -> Iterator[BinaryIO]:
 
 
 def events(
-    stream: BinaryIO, kind: Format, rules: Rules, source: str
+    stream: BinaryIO, kind: Format, rules: RowRules, source: str
 ) -> Iterator[tuple[int, Event | Reason]]:
     """The number and the event of each line of a stream of bytes, or why it has none; ``source`` is
     its name in messages."""
-    lines = numbered_lines(stream, rules.options.max_line_bytes)
-    read_row = row_reader(kind, lines, rules.options, source)
+    lines = numbered_lines(stream, rules.layout.max_line_bytes)
+    read_row = row_reader(kind, lines, rules.layout, source)
     return ((number, rules.event(read_row(line))) for number, line in lines)
 
 
-def _line_rows(stream: BinaryIO, kind: Format, rules: Rules, source: str) -> Iterator[Rows]:
+def _line_rows(stream: BinaryIO, kind: Format, rules: RowRules, source: str) -> Iterator[Rows]:
     found = (event for _, event in events(stream, kind, rules, source))
     while some := list(islice(found, ROWS_AT_ONCE)):
         yield rows_of(some, rules)
 
 
-def first_bad_row(path: str | Path, options: SourceOptions) -> str | None:
+def first_bad_row(path: str | Path, options: SourceOptions | PublicationRows) -> str | None:
     """Where the first bad row of a file of lines is, and why it is one; for its owner only."""
     path = Path(path)
-    if (kind := options.format_of(path)) == "parquet":
+    if (kind := format_of(options, path)) == "parquet":
         return None
+    rules = Rules(options) if isinstance(options, SourceOptions) else MeasureRules(options)
     with _opened(path) as stream:
-        for number, event in events(stream, kind, Rules(options), path.name):
-            if isinstance(event, Reason) and event not in OUTSIDE:
-                return f"{path.name}, line {number}: {event.text}; a run leaves this row out"
+        for number, event in events(stream, kind, rules, path.name):
+            if isinstance(event, Event) and isinstance(rules, MeasureRules):
+                reason: object = rules.entry(event, rules.wanted.ticks.at(event.seconds), b"")
+            else:
+                reason = event
+            if isinstance(reason, Reason) and reason not in OUTSIDE:
+                return f"{path.name}, line {number}: {reason.text}; a run leaves this row out"
     return None
 
 
@@ -183,7 +205,7 @@ def live_options(path: Path | None, options: SourceOptions) -> SourceOptions:
         raise bad_parameter("unique", options.unique, "left out for a live source", remedy)
     if path is not None:
         require_file(path)
-        options = replace(options, format=options.format_of(path))
+        options = replace(options, format=format_of(options, path))
         if path.suffix.lower() in PACKED:
             remedy = "follow the file that the server writes"
             raise bad_parameter("input", str(path), "an unpacked file that grows", remedy)
@@ -203,7 +225,7 @@ def require_file(path: Path) -> None:
         raise InputError(f"{path} cannot be read: {error.strerror}") from None
 
 
-def line_format(options: SourceOptions) -> Format:
+def line_format(options: Layout) -> Format:
     """The format of a pipe. It is never guessed from the first row: one bad row would affect all
     others."""
     if options.format not in ("csv", "jsonl", "log"):

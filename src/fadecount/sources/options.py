@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Literal, NoReturn
+from typing import Literal, NoReturn, Protocol
 
 from fadecount.calendar import Ticks
 from fadecount.checks import require_integer
@@ -29,6 +29,45 @@ LARGEST_TICK = 366 * 86_400
 LARGEST_AMOUNT = 1 << 31
 LARGEST_KEYS = 1 << 24
 """A tick of a second, times so many keys, plus a key is a number of 63 bits."""
+
+
+class Layout(Protocol):
+    """How rows are written, and which of their columns are read."""
+
+    @property
+    def format(self) -> Format | None:
+        """That of a pipe; a file's name can say it."""
+
+    @property
+    def separator(self) -> str:
+        """Between the fields of CSV."""
+
+    @property
+    def time_unit(self) -> TimeUnit:
+        """How times are written."""
+
+    @property
+    def zone(self) -> str:
+        """That of times without an offset."""
+
+    @property
+    def max_line_bytes(self) -> int:
+        """A longer line is left out."""
+
+    @property
+    def columns(self) -> tuple[str, ...]:
+        """The columns that are read, each once."""
+
+
+def format_of(layout: Layout, path: Path) -> Format:
+    """The given format, or else the one that the file name implies."""
+    suffix = path.suffix.lower()
+    packed = suffix in PACKED and (layout.format, suffix) != ("log", ".gz")
+    kind = None if packed else layout.format or SUFFIXES.get(suffix)
+    if kind is None:
+        remedy = "unpack the file first" if suffix in PACKED else "or name the format"
+        raise bad_parameter("format", suffix, f"one of {', '.join(SUFFIXES)}", remedy)
+    return kind
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -162,13 +201,3 @@ class SourceOptions:
     def block_of(self, tick: int) -> int:
         """:meth:`Unit.block_of` for these ticks."""
         return self.ticks.block_of(self.unit.per, tick)
-
-    def format_of(self, path: Path) -> Format:
-        """The given format, or else the one that the file name implies."""
-        suffix = path.suffix.lower()
-        packed = suffix in PACKED and (self.format, suffix) != ("log", ".gz")
-        kind = None if packed else self.format or SUFFIXES.get(suffix)
-        if kind is None:
-            remedy = "unpack the file first" if suffix in PACKED else "or name the format"
-            raise bad_parameter("format", suffix, f"one of {', '.join(SUFFIXES)}", remedy)
-        return kind

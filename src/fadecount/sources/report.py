@@ -19,6 +19,25 @@ from fadecount.sources.rows import OUTSIDE, Reason
 
 
 @dataclass(slots=True)
+class MeasureReport:
+    """Tallies of one measure: the rows whose key is in no list and counts nowhere but overall,
+    those without a key or amount, and those of which a sum took only a part."""
+
+    rows_unlisted: int = 0
+    rows_empty: int = 0
+    rows_cut: int = 0
+
+    def lines(self, name: str) -> list[str]:
+        """One line per reason. A key that no list has is counted, never named."""
+        reasons = (
+            (self.rows_unlisted, "not counted by key: their key is in no list"),
+            (self.rows_empty, "left out: the key or amount is empty"),
+            (self.rows_cut, "counted in part: beyond the largest amount of a unit"),
+        )
+        return [f"{name}: {_rows(count)} {reason}" for count, reason in reasons if count]
+
+
+@dataclass(slots=True)
 class SourceReport:
     """Tallies of one input, for its owner. They are exact and therefore not for publication.
 
@@ -31,6 +50,8 @@ class SourceReport:
     rows_dropped: int = 0
     rows_cut: int = 0
     skipped: Counter[Reason] = field(default_factory=Counter)
+    measures: dict[str, MeasureReport] = field(default_factory=dict)
+    """Of a publication: what else its measures do not count, by name."""
 
     @property
     def rows_skipped(self) -> int:
@@ -41,7 +62,8 @@ class SourceReport:
         """One line per reason, the most frequent first: ``3 rows left out: the key is not
         declared``."""
         order = sorted(self.skipped.items(), key=lambda each: (-each[1], each[0]))
-        return [f"{_rows(count)} left out: {reason.text}" for reason, count in order]
+        lines = [f"{_rows(count)} left out: {reason.text}" for reason, count in order]
+        return lines + [line for name, each in self.measures.items() for line in each.lines(name)]
 
     def consequences(self, unit: Unit = ONE_EVENT) -> list[str]:
         """What else does not count in full, and by how much the figures are too low for all that:

@@ -9,15 +9,17 @@ from __future__ import annotations
 
 import json
 import re
-from collections.abc import Callable, Iterator
+from abc import ABC, abstractmethod
+from collections.abc import Callable, Iterator, Sequence
 from enum import IntEnum
 from functools import partial
-from typing import NamedTuple, NoReturn, Protocol, Self
+from typing import NamedTuple, NoReturn, Protocol, Self, cast
 
 from fadecount.errors import InputError
-from fadecount.sources.options import Format, SourceOptions
+from fadecount.planning.publication import BETWEEN
+from fadecount.sources.options import Format, Layout, SourceOptions
 from fadecount.sources.times import NO_TIME, time_reader
-from fadecount.streams.discovery import can_be_key
+from fadecount.streams.description import can_be_key
 
 
 class Reason(IntEnum):
@@ -50,9 +52,14 @@ class Reason(IntEnum):
     REPEATED = 17, "the id (unique) is that of an earlier row of the same tick, key and person"
     REQUEST = 18, "the line is not a request of an access log"
     VISIT = 19, "the request is no visit to a page: a program, a file, an error"
+    KEY_TEXT = 20, "the key is no printable text of at most 200 characters"
+    LARGE = 21, "the row stands for more than 2,147,483,648 events"
+    CLOSED = 22, "no measure is open at its time"
+    EMPTY = 23, "what is counted is empty in it"
+    CAP = 24, "beyond the cap of its person"
 
 
-OUTSIDE = (Reason.BEFORE, Reason.AFTER, Reason.LATE, Reason.REPEATED, Reason.VISIT)
+OUTSIDE = (Reason.BEFORE, Reason.AFTER, Reason.LATE, Reason.REPEATED, Reason.VISIT, Reason.CLOSED)
 """Reasons that are not errors in a row."""
 
 BYTE_ORDER_MARK = b"\xef\xbb\xbf"
@@ -134,7 +141,7 @@ class CsvRows:
     Messages never repeat the header: for a file without one they would show its first row.
     """
 
-    def __init__(self, header: bytes | Reason, options: SourceOptions, source: str) -> None:
+    def __init__(self, header: bytes | Reason, options: Layout, source: str) -> None:
         text = header if isinstance(header, Reason) else decoded(header)
         names = None if isinstance(text, Reason) else split_fields(text, options.separator)
         if names is None:
@@ -154,7 +161,7 @@ class CsvRows:
         return [fields[place] for place in self.places]
 
 
-def column_places(names: list[str], options: SourceOptions, source: str) -> list[int]:
+def column_places(names: list[str], options: Layout, source: str) -> list[int]:
     """The positions of the named columns among all columns, each of which must be there once."""
     for column in options.columns:
         if names.count(column) != 1:
@@ -187,7 +194,7 @@ _DECODE = json.JSONDecoder(parse_int=str, parse_float=str, parse_constant=_refus
 
 
 def row_reader(
-    kind: Format, lines: Iterator[tuple[int, bytes | Reason]], options: SourceOptions, source: str
+    kind: Format, lines: Iterator[tuple[int, bytes | Reason]], options: Layout, source: str
 ) -> Callable[[bytes | Reason], Texts]:
     """A function from the lines that follow to the texts of rows; for CSV this takes the header
     from ``lines``."""
@@ -215,30 +222,107 @@ _NEGATIVE = re.compile(r"-[0-9]{1,18}(?:\.[0-9]{1,9})?")
 
 
 class Event(NamedTuple):
-    """One good row: Unix seconds (0 without a time column), index of the key (or the text of a
-    hidden one), amount, person, and its own id."""
+    """One good row: Unix seconds (0 without a time column), what its cells mean
+    (:meth:`RowRules.cell`), person, and its own id."""
 
     seconds: int
-    key: int | str
-    amount: int
+    cells: tuple[int | str, ...]
     person: str
     id: str
 
+    @property
+    def key(self) -> int | str:
+        """The key of a source with one key."""
+        return self.cells[0]
 
-class Rules:
-    """What cells and rows mean. A number below 0 is minus the :class:`Reason` why a cell means
-    nothing. No row says what another one means."""
+    @property
+    def amount(self) -> int:
+        """The amount of a source with one amount."""
+        return cast("int", self.cells[1])
+
+
+class RowRules(ABC):
+    """What cells and rows mean, whichever reader reads them. A number below 0 is minus the
+    :class:`Reason` why a cell means nothing. No row says what another one means.
+
+    ``cells`` are the columns of each key (those of one key together) and of each amount.
+    """
+
+    def __init__(
+        self,
+        layout: Layout,
+        *,
+        time: str | None,
+        cells: Sequence[tuple[str, ...]],
+        person: str | None,
+        id: str | None,  # noqa: A002 - the word for it
+    ) -> None:
+        self.layout, self.cells = layout, tuple(cells)
+        self.time_column, self.person, self.id = time, person, id
+        self.time = time_reader(layout.time_unit, layout.zone)
+        """Unix seconds, or ``NO_TIME``."""
+        place = layout.columns.index
+        self._at_time, self._at_person, self._at_id = (
+            None if name is None else place(name) for name in (time, person, id)
+        )
+        self._at_cells = [[place(name) for name in columns] for columns in self.cells]
+
+    @abstractmethod
+    def cell(self, at: int, text: str) -> int | str:
+        """What a cell means: a number, or the text of a hidden key. The texts of several columns
+        are joined by ``BETWEEN``."""
+
+    @abstractmethod
+    def number(self, at: int, meaning: int | str) -> int:
+        """The number of what :meth:`cell` returns: those of hidden keys are behind those of the
+        declared ones. What is numbered is kept, so a live source numbers none."""
+
+    def event(self, texts: Texts) -> Event | Reason:
+        """The event of a row, whose texts are in the order of the layout's columns. Its person, its
+        id, and what its cells mean are not judged here."""
+        if isinstance(texts, Reason):
+            return texts
+        seconds = 0 if self._at_time is None else self.time(texts[self._at_time])
+        if seconds == NO_TIME:
+            return Reason.TIME
+        cells = tuple(
+            self.cell(at, BETWEEN.join([texts[place] for place in places]))
+            for at, places in enumerate(self._at_cells)
+        )
+        person, row_id = ("" if at is None else texts[at] for at in (self._at_person, self._at_id))
+        return Event(seconds, cells, person, row_id)
+
+
+def whole_number(text: str) -> int:
+    """A whole number from 0 on (``3`` or ``3.0``), or minus the reason why it is none."""
+    whole = _WHOLE.fullmatch(text)
+    if whole is None:
+        return -int(Reason.NEGATIVE if _NEGATIVE.fullmatch(text) else Reason.AMOUNT)
+    return int(whole[1])
+
+
+class Rules(RowRules):
+    """The rules of a source with one key and one amount."""
 
     def __init__(self, options: SourceOptions) -> None:
+        key, amount = (() if name is None else (name,) for name in (options.key, options.amount))
+        super().__init__(
+            options,
+            time=options.time,
+            cells=(key, amount),
+            person=options.person,
+            id=options.unique,
+        )
         self.options = options
-        self.time = time_reader(options.time_unit, options.zone)
-        """Unix seconds, or ``NO_TIME``."""
         self.names = [*options.keys]
         """The keys that have numbers."""
         self._declared = {key: number for number, key in enumerate(options.keys)}
         self._hidden: dict[str, int] = {}
-        columns = (options.time, options.key, options.amount, options.person, options.unique)
-        self._places = [None if name is None else options.columns.index(name) for name in columns]
+
+    def cell(self, at: int, text: str) -> int | str:
+        if not self.cells[at]:  # the first key, and an amount of 1
+            return at
+        return self.amount(text) if at else self.key(text)
 
     def key(self, text: str) -> int | str:
         """The number of a declared key, or the text of a hidden one."""
@@ -249,40 +333,25 @@ class Rules:
             return text if can_be_key(text) else -int(Reason.KEY)
         return -int(Reason.KEY) if options.other is None else self._declared[options.other]
 
-    def number(self, key: int | str) -> int:
-        """The number of what :meth:`key` returns: those of hidden keys are behind those of the
-        declared ones. What is numbered is kept, so a live source numbers none."""
-        if isinstance(key, int):
-            return key
-        number = self._hidden.setdefault(key, len(self.names))
+    def number(self, at: int, meaning: int | str) -> int:  # noqa: ARG002 - amounts are numbers
+        if isinstance(meaning, int):
+            return meaning
+        number = self._hidden.setdefault(meaning, len(self.names))
         if number == len(self.names):
-            self.names.append(key)
+            self.names.append(meaning)
         return number
 
     def amount(self, text: str) -> int:
         """A whole number from 0 on (``3`` or ``3.0``)."""
-        whole = _WHOLE.fullmatch(text)
-        if whole is None:
-            return -int(Reason.NEGATIVE if _NEGATIVE.fullmatch(text) else Reason.AMOUNT)
-        return int(whole[1])
+        return whole_number(text)
 
     def event(self, texts: Texts) -> Event | Reason:
-        """The event of a row, whose texts are in the order of ``options.columns``."""
-        if isinstance(texts, Reason):
-            return texts
-        at_time, at_key, at_amount, at_person, at_id = self._places
-        seconds, amount, person, row_id = 0, 1, "", ""
-        key: int | str = 0
-        if at_time is not None and (seconds := self.time(texts[at_time])) == NO_TIME:
-            return Reason.TIME
-        if at_key is not None:
-            key = self.key(texts[at_key])
-            if isinstance(key, int) and key < 0:
-                return Reason(-key)
-        if at_amount is not None and (amount := self.amount(texts[at_amount])) < 0:
-            return Reason(-amount)
-        if at_person is not None and not (person := texts[at_person]):
+        event = super().event(texts)
+        if isinstance(event, Reason):
+            return event
+        for meaning in event.cells:
+            if isinstance(meaning, int) and meaning < 0:
+                return Reason(-meaning)
+        if self.person is not None and not event.person:
             return Reason.PERSON
-        if at_id is not None and not (row_id := texts[at_id]):
-            return Reason.ID
-        return Event(seconds, key, amount, person, row_id)
+        return Reason.ID if self.id is not None and not event.id else event

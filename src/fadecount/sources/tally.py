@@ -4,10 +4,6 @@ Readers give rows as columns of numbers (:class:`Rows`). A row is left out for a
 because its id is repeated, or because its person has reached the cap. Of each person and tick (or
 day) the first rows in the order of the input count, under the first keys: the rule of
 :meth:`Unit.takes`, for many rows at once.
-
-The rows of a person and day are put together by a sort of 64-bit numbers: some bits of a seeded
-hash, and the number of the row. Then each name is compared with the one before it, so that two
-persons are never taken for one, whatever their hashes are.
 """
 
 from __future__ import annotations
@@ -17,71 +13,36 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
 from itertools import repeat
-from typing import TYPE_CHECKING, Any, NamedTuple, TypeAlias
 
 import numpy as np
-import numpy.typing as npt
 
-from fadecount.mechanisms.unit import Key, Noted, address_digest, address_part, person_digest
+from fadecount.mechanisms.unit import CapKey, Key, address_digest, address_part, person_digest
 from fadecount.noise import unpredictable
+from fadecount.sources.grouping import (
+    Mask,
+    Numbers,
+    Rows,
+    added_up,
+    apart,
+    as_list,
+    blocks_of,
+    joined,
+    lengths_of,
+    numbered,
+    persons_together,
+    together,
+)
 from fadecount.sources.report import SourceReport
-from fadecount.sources.rows import Event, Reason, Rules
+from fadecount.sources.rows import Reason, Rules
 from fadecount.sources.times import EARLIEST, NO_TIME
 from fadecount.streams.discovery import Counts, address_share
-
-if TYPE_CHECKING:
-    import polars
-
-Numbers = npt.NDArray[np.int64]
-Mask = npt.NDArray[np.bool_]
-Names: TypeAlias = "npt.NDArray[np.object_] | polars.Series"
-"""Texts, one for each row: an array of strings, or a column of polars."""
 
 LEAST_AT_ONCE = 1 << 19
 """Rows that are counted at once, at least. Of persons there are four times as many, and more as
 more of them are kept: to look at those again takes less time than the rows."""
-Rows32 = npt.NDArray[np.uint32]
-"""Numbers of rows."""
 _KEY_BITS = 32
 """More than the number of a key has."""
 _NONE = np.empty(0, dtype=np.int64)
-_ODD = np.uint64(0x9E3779B97F4A7C15)
-
-
-class Rows(NamedTuple):
-    """Rows of an input, in its order: what the rules of ``rows`` make of their cells.
-
-    ``times`` are Unix seconds; ticks, once the rows are judged. ``NO_TIME`` stands for no time, and
-    plus a reason it says why a row has no cells. Negative keys and amounts say why a cell means
-    nothing. Keys are numbers of :attr:`Rules.names`; those of hidden ones are the largest.
-    """
-
-    times: Numbers
-    keys: Numbers
-    amounts: Numbers
-    persons: Names | None = None
-    ids: Names | None = None
-
-    def at(self, places: npt.NDArray[Any]) -> Rows:
-        """Some of the rows."""
-        return Rows._make(column if column is None else column[places] for column in self)
-
-
-def rows_of(events: Sequence[Event | Reason], rules: Rules) -> Rows:
-    """Events as columns."""
-    none = (0, 0, "-", "-")
-    seconds, keys, amounts, persons, ids = zip(
-        *(each if isinstance(each, Event) else (NO_TIME + each, *none) for each in events),
-        strict=True,
-    )
-    return Rows(
-        np.array(seconds, dtype=np.int64),
-        np.array([rules.number(key) for key in keys], dtype=np.int64),
-        np.array(amounts, dtype=np.int64),
-        persons=None if rules.options.person is None else np.array(persons, dtype=np.object_),
-        ids=None if rules.options.unique is None else np.array(ids, dtype=np.object_),
-    )
-
 
 Counted = Callable[[Sequence[bytes], Sequence[Key] | None], Numbers]
 """What of each person (by digest) already counts in the first wanted tick; see
@@ -114,7 +75,7 @@ class History:
     report: SourceReport = field(repr=False)
     hidden: Callable[[int], Counts] = field(repr=False)
     """By how much the persons of the day of a tick raise the count of each hidden key."""
-    persons: Callable[[int], dict[Noted, int]] = field(repr=False)
+    persons: Callable[[int], dict[CapKey, int]] = field(repr=False)
     """What of each person was counted here in the day of a tick, as :meth:`Unit.takes` notes it."""
 
 
@@ -202,7 +163,7 @@ class Tally:
         and persons must not decide: one of them could push out what somebody else did."""
         columns = (
             repeat(None) if each is None else as_list(each)
-            for each in rows._replace(amounts=rows.times)
+            for each in (rows.times, rows.keys, rows.persons, rows.ids)
         )
         fresh = []
         for event in zip(*columns, strict=False):
@@ -233,9 +194,9 @@ class Tally:
             keys = np.where(hidden, place, keys)
         self.report.rows_cut += int(np.count_nonzero(rows.amounts > options.max_amount))
         amounts = np.minimum(rows.amounts, options.max_amount)
-        added = _added_up(rows.times * options.width + keys, amounts)
+        added = added_up(rows.times * options.width + keys, amounts)
         both = (np.concatenate(pair) for pair in zip(self._sums, added, strict=True))
-        self._sums = _added_up(*both)
+        self._sums = added_up(*both)
 
     def _hide(self, rows: Rows) -> None:
         """Note how many more persons brought hidden keys, by address if few of each count."""
@@ -271,29 +232,13 @@ class Tally:
             counts[key] += address_share(earlier, more, most)
         return counts
 
-    def _noted(self, block: int, caps: Caps) -> dict[Noted, int]:
+    def _noted(self, block: int, caps: Caps) -> dict[CapKey, int]:
         """What was counted of persons in a block, and of addresses."""
         noted = caps.in_block(block)
         if self._per_address is not None:
             for address, key, more in self._brought(block):
                 noted[address_digest(address, caps.key), key] = more
         return noted
-
-
-def _added_up(places: Numbers, amounts: Numbers) -> tuple[Numbers, Numbers]:
-    """The distinct places in their order, and the sum of the amounts at each."""
-    if not len(places):
-        return places, amounts
-    first, span = int(places.min()), int(np.ptp(places)) + 1
-    if span > 16 * len(places):
-        distinct, at = np.unique(places, return_inverse=True)
-        sums = np.zeros(len(distinct), dtype=np.int64)
-        np.add.at(sums, at, amounts)
-        return distinct, sums
-    sums = np.zeros(span, dtype=np.int64)
-    np.add.at(sums, places - first, amounts)
-    there = np.flatnonzero(np.bincount(places - first))
-    return there + first, sums[there]
 
 
 class Caps:
@@ -326,16 +271,16 @@ class Caps:
         options, old = self._options, self.kept
         rows = piece
         if (kept := self._rows) is not None:
-            rows = joined([kept._replace(persons=_apart(kept.persons)), piece])
+            rows = joined([kept._replace(persons=apart(kept.persons)), piece])
         assert rows.persons is not None
         blocks = self._blocks_of(rows.times)
-        order, begins = _persons_together(rows.persons, blocks, self._seed)
+        order, begins = persons_together(rows.persons, blocks, self._seed)
         whose = keys = np.empty(0, dtype=np.int64)
         if self._several:
             whose, keys = np.empty(len(blocks), dtype=np.int64), rows.keys
-            whose[order] = np.repeat(np.arange(len(begins)), _lengths(begins, len(blocks)))
-            order, begins = _together(whose * len(self._names) + keys)
-        first, lengths = order[begins], _lengths(begins, len(blocks))
+            whose[order] = np.repeat(np.arange(len(begins)), lengths_of(begins, len(blocks)))
+            order, begins = together(whose * len(self._names) + keys)
+        first, lengths = order[begins], lengths_of(begins, len(blocks))
         noted = first < old
         before, offset = np.zeros((2, len(first)), dtype=np.int64)
         before[noted], offset[noted] = self._before[first[noted]], self._times[first[noted]] - 1
@@ -351,7 +296,7 @@ class Caps:
             room = np.full(len(fresh), options.keys_per_person)
             again = np.flatnonzero(reopened[fresh])
             room[again] -= self._counted(rows.at(first[fresh[again]]), by_key=False)
-            most[fresh[_numbered(whose[first[fresh]]) >= room]] = 0
+            most[fresh[numbered(whose[first[fresh]]) >= room]] = 0
         taken = np.minimum(np.maximum(most - offset, 0), lengths)
         parts = np.stack([taken, lengths - taken], axis=1).ravel()
         counts = np.empty(len(blocks), dtype=np.bool_)
@@ -363,7 +308,7 @@ class Caps:
         self._times, self._before = times[keep], before[keep]
         return counts[old:]
 
-    def in_block(self, block: int) -> dict[Noted, int]:
+    def in_block(self, block: int) -> dict[CapKey, int]:
         """What was counted there, as :meth:`Unit.takes` notes it."""
         if self._rows is None:
             return {}
@@ -373,7 +318,7 @@ class Caps:
         times = (self._times - self._before)[at].tolist()
         if not self._several:
             return dict(zip(persons, times, strict=True))
-        noted: dict[Noted, int] = {}
+        noted: dict[CapKey, int] = {}
         keys, new = self._names_of_keys(rows), (self._before[at] == 0).tolist()
         for person, key, count, is_new in zip(persons, keys, times, new, strict=True):
             if is_new:
@@ -414,118 +359,4 @@ class Caps:
         return [key if key < declared else names[key] for key in rows.keys.tolist()]
 
     def _blocks_of(self, ticks: Numbers) -> Numbers:
-        per, blocks_of = self._options.unit.per, self._options.ticks.blocks_of
-        if per == "tick" or not len(ticks):
-            return ticks
-        first, last = int(ticks.min()), int(ticks.max())
-        if last - first >= len(ticks):
-            return blocks_of(per, ticks)
-        blocks: Numbers = blocks_of(per, np.arange(first, last + 1))
-        if blocks[0] == blocks[-1]:  # a file of one day, as most are
-            return np.broadcast_to(blocks[0], len(ticks))
-        return blocks[ticks - first]
-
-
-def as_list(values: Names | Numbers) -> list[Any]:
-    """The values as Python has them."""
-    return values.tolist() if isinstance(values, np.ndarray) else values.to_list()
-
-
-def joined(parts: Sequence[Rows]) -> Rows:
-    """All rows as one, without chunks: to gather texts from many takes ten times as long."""
-    return (
-        parts[0] if len(parts) == 1 else Rows._make(map(_joined_column, zip(*parts, strict=True)))
-    )
-
-
-def _joined_column(parts: Sequence[Any]) -> Any:
-    if parts[0] is None:
-        return None
-    if all(isinstance(each, np.ndarray) for each in parts):
-        return np.concatenate(parts)
-    import polars
-
-    columns = [polars.Series("", each, polars.String) for each in parts]
-    return polars.concat(columns, rechunk=True)
-
-
-def _apart(names: Names | None) -> Names | None:
-    """Texts of their own: those of polars would hold a whole piece in memory."""
-    return names if names is None or isinstance(names, np.ndarray) else names + ""
-
-
-def _persons_together(names: Names, blocks: Numbers, seed: int) -> tuple[Rows32, Numbers]:
-    """:func:`_together` for rows of the same person and block."""
-    if isinstance(names, np.ndarray):
-        hashes = np.fromiter(map(hash, names), dtype=np.int64, count=len(names)).view(np.uint64)
-    else:
-        hashes = names.hash(seed).to_numpy()
-    numbers = hashes + blocks.astype(np.uint64) * _ODD
-    numbers >>= np.uint64(len(names).bit_length())
-    return _checked(names, blocks, *_together(numbers))
-
-
-def _checked(
-    names: Names, blocks: Numbers, order: Rows32, begins: Numbers
-) -> tuple[Rows32, Numbers]:
-    """The same order and beginnings; where rows of several persons or blocks came together by their
-    hashes, those of each by themselves. With millions of persons some do, so this looks at their
-    rows alone."""
-    exact = _changes(names, blocks, order)
-    if len(exact) == len(begins):
-        return order, begins
-    changes = np.zeros(len(order), dtype=np.bool_)
-    changes[exact] = True
-    changes[begins] = False
-    groups = np.unique(np.searchsorted(begins, np.flatnonzero(changes), side="right") - 1)
-    changes[exact] = True
-    lengths = _lengths(begins, len(order))[groups]
-    group = np.repeat(groups, lengths)
-    mixed = begins[group] + np.concatenate([np.arange(length) for length in lengths.tolist()])
-    rows, numbers = order[mixed], dict[str, int]()
-    ranks = np.array([numbers.setdefault(name, len(numbers)) for name in as_list(names[rows])])
-    order[mixed] = rows[np.lexsort((rows, ranks, blocks[rows], group))]
-    changes[mixed] = False
-    changes[mixed[_changes(names, blocks, order[mixed])]] = True
-    return order, np.flatnonzero(changes)
-
-
-def _changes(names: Names, blocks: Numbers, order: Rows32) -> Numbers:
-    """Where the person or the block is another than that of the row before."""
-    texts = names[order]
-    changes = np.ones(len(order), dtype=np.bool_)
-    changes[1:] = np.asarray(texts[1:] != texts[:-1], dtype=np.bool_)
-    if len(blocks) and np.ptp(blocks):
-        blocks = blocks[order]
-        changes[1:] |= blocks[1:] != blocks[:-1]
-    return np.flatnonzero(changes)
-
-
-def _together(numbers: npt.NDArray[np.uint64] | Numbers) -> tuple[Rows32, Numbers]:
-    """The rows in an order that puts equal numbers together, each in the order of the rows, and
-    where those of each number begin. Numbers are not negative."""
-    rows, bits = len(numbers), np.uint64(len(numbers).bit_length())
-    if rows and int(numbers.max()) >> 64 - int(bits):  # too large to stand before a row
-        _, numbers = np.unique(numbers, return_inverse=True)
-    both = numbers.astype(np.uint64)
-    both <<= bits
-    both |= np.arange(rows, dtype=np.uint32)
-    both.sort()
-    order = both.astype(np.uint32)
-    order &= np.uint32((1 << int(bits)) - 1)
-    both >>= bits
-    begins = np.ones(rows, dtype=np.bool_)
-    np.not_equal(both[1:], both[:-1], out=begins[1:])
-    return order, np.flatnonzero(begins)
-
-
-def _lengths(begins: Numbers, end: int) -> Numbers:
-    return np.diff(begins, append=end)
-
-
-def _numbered(whose: Numbers) -> Numbers:
-    """The number of each row, from 0, among those of the same."""
-    order, begins = _together(whose)
-    number: Numbers = np.empty(len(whose), dtype=np.int64)
-    number[order] = np.arange(len(whose)) - np.repeat(begins, _lengths(begins, len(whose)))
-    return number
+        return blocks_of(self._options.ticks, self._options.unit.per, ticks)

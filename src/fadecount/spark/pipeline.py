@@ -23,8 +23,8 @@ from fadecount.errors import CheckpointError, ParameterError, bad_parameter
 from fadecount.mechanisms import Blocks, Discovery, Level
 from fadecount.noise import KeyedNoise
 from fadecount.spark.ledger import Commit, Directory, Ledger, Stream
-from fadecount.streams.discovery import can_be_key
-from fadecount.streams.embargo import drawn
+from fadecount.streams.description import can_be_key
+from fadecount.streams.embargo import draw_stages
 
 FIGURES = (
     "stream string, per string, start timestamp, end timestamp, key string, stage int, "
@@ -199,7 +199,7 @@ def _appearing(
     blocks = Blocks(Level(1, epsilon, lag, later=tuple(later)))  # the same noise
     for begin, brought in sorted(days.items()):
         noise, day = named.of([*brought]), stream.description.block_of(first + begin)
-        for public, shown in drawn(stream.description, first, day, brought, noise):
+        for public, shown in draw_stages(stream.description, first, day, brought, noise):
             if shown.keys and public - first <= until:
                 start, end, out = np.array([[begin + first], [shown.end_tick], [public]]) - first
                 made = FigureBatch(0, shown.stage, start, end, out, shown.values)

@@ -17,6 +17,8 @@ if TYPE_CHECKING:
     from fadecount.streams.reader import Reader as Reader
     from fadecount.streams.seal import Seal as Seal
     from fadecount.streams.seal import seal_from as seal_from
+    from fadecount.streams.storage import Storage as Storage
+    from fadecount.streams.storage import open_store as open_store
     from fadecount.streams.store import PostgresStore as PostgresStore
     from fadecount.streams.store import SQLiteStore as SQLiteStore
     from fadecount.streams.store import Store as Store
@@ -25,6 +27,7 @@ if TYPE_CHECKING:
 _HOMES = {
     **dict.fromkeys(("FileFence", "ServerFence", "fence_from"), "fence"),
     **dict.fromkeys(("Seal", "seal_from"), "seal"),
+    **dict.fromkeys(("Storage", "open_store"), "storage"),
     **dict.fromkeys(("PostgresStore", "SQLiteStore", "Store"), "store"),
     "Description": "description",
     "Group": "loss",

@@ -39,7 +39,6 @@ class Act(StrEnum):
     STREAM_DELETED = "stream deleted"
     STREAM_CAUGHT_UP = "stream caught up"
     KEYS_DECLARED = "keys declared"
-    HISTORIES_ACCEPTED = "other histories accepted"
     SEAL_ROTATED = "key rotated"
     BACKUP_MADE = "backup made"
     BACKUP_RESTORED = "backup restored"

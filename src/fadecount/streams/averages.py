@@ -9,8 +9,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from fadecount.errors import bad_parameter
-from fadecount.streams.published import BETA, Published
-from fadecount.streams.slots import Figures
+from fadecount.streams.published import BETA, Figures, Published
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)

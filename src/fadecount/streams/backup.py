@@ -7,8 +7,8 @@ A backup holds true counts of open blocks (or true sums), figures under embargo 
 It is as secret as the store, and sealed where the store is.
 
 Restoring never changes the fence. So a backup that is older than what was published is refused when
-its streams are opened, until the operator accepts the other history: drawing noise again for
-published ticks is what rollback protection prevents.
+its streams are opened: drawing noise again for published ticks is what rollback protection
+prevents.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ from fadecount.errors import FenceError, StoreError, bad_parameter
 from fadecount.noise import unpredictable
 from fadecount.streams.audit_log import Act, AuditLog
 from fadecount.streams.database import TABLES, Checkpoints, Database, require_format
-from fadecount.streams.fence import Fence, require_forks
+from fadecount.streams.fence import Fence, read_current
 from fadecount.streams.sqlite import SQLiteDatabase, new_tables, private_file, sync_folder
 from fadecount.streams.status import read_status, stream_names
 
@@ -96,7 +96,7 @@ def protection_of(database: Database, fence: Fence) -> list[str]:
     for name in stream_names(database):
         status = read_status(database, name)
         try:
-            require_forks(status, fence.read(status.uid), fence)
+            read_current(fence, status)
         except FenceError as error:
             lines.append(str(error))
         else:

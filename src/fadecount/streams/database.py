@@ -11,13 +11,14 @@ from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import ExitStack, contextmanager, suppress
 from dataclasses import dataclass, field
+from operator import attrgetter, methodcaller
 from typing import TYPE_CHECKING, Any, ClassVar
 
 from fadecount.errors import DatabaseError, StoreError, bad_parameter
 
 if TYPE_CHECKING:
     from fadecount.noise import NoiseSource
-    from fadecount.streams.audit_log import AuditLog
+    from fadecount.streams.audit_log import Act, AuditLog
     from fadecount.streams.fence import Fence
     from fadecount.streams.seal import Seal
 
@@ -30,22 +31,22 @@ TABLES: Mapping[str, str] = {
         id {identity}, name TEXT NOT NULL UNIQUE, uid TEXT NOT NULL, description TEXT NOT NULL,
         group_name TEXT,
         first_tick BIGINT NOT NULL, last_tick BIGINT NOT NULL, published_tick BIGINT NOT NULL,
-        width BIGINT NOT NULL, commit_id TEXT NOT NULL, previous_commit_id TEXT,
-        forks TEXT NOT NULL, digest {bytes} NOT NULL,
+        widths TEXT NOT NULL, commit_id TEXT NOT NULL, previous_commit_id TEXT,
         midnights TEXT, retain_seconds BIGINT, kept TEXT NOT NULL, upkeep_tick BIGINT NOT NULL""",
     "deleted": """
         name TEXT PRIMARY KEY, uid TEXT NOT NULL, description TEXT NOT NULL, group_name TEXT,
-        forks TEXT NOT NULL, first_tick BIGINT NOT NULL, last_tick BIGINT NOT NULL,
+        first_tick BIGINT NOT NULL, last_tick BIGINT NOT NULL,
         deleted_at BIGINT NOT NULL""",
     "tokens": """
         token TEXT PRIMARY KEY, role TEXT NOT NULL, stream TEXT, label TEXT NOT NULL,
         created BIGINT NOT NULL, expires BIGINT, digest TEXT NOT NULL""",
     "key_blocks": """
-        stream BIGINT NOT NULL, position BIGINT NOT NULL, names TEXT NOT NULL, step BIGINT NOT NULL,
-        PRIMARY KEY (stream, position)""",
+        stream BIGINT NOT NULL, series BIGINT NOT NULL, position BIGINT NOT NULL,
+        names TEXT NOT NULL, step BIGINT NOT NULL, PRIMARY KEY (stream, series, position)""",
     "state": """
-        stream BIGINT NOT NULL, kind BIGINT NOT NULL, number BIGINT NOT NULL,
-        body {bytes} NOT NULL, PRIMARY KEY (stream, kind, number)""",
+        stream BIGINT NOT NULL, series BIGINT NOT NULL, kind BIGINT NOT NULL,
+        number BIGINT NOT NULL, body {bytes} NOT NULL,
+        PRIMARY KEY (stream, series, kind, number)""",
     "inputs": "id {identity}, stream BIGINT NOT NULL, body {bytes} NOT NULL",
     "seen": """
         stream BIGINT NOT NULL, batch {bytes} NOT NULL, tick BIGINT NOT NULL,
@@ -57,23 +58,26 @@ TABLES: Mapping[str, str] = {
         stream BIGINT NOT NULL, block BIGINT NOT NULL, body {bytes} NOT NULL,
         PRIMARY KEY (stream, block)""",
     "hidden": """
-        id {identity}, stream BIGINT NOT NULL, block BIGINT NOT NULL, body {bytes} NOT NULL""",
+        id {identity}, stream BIGINT NOT NULL, series BIGINT NOT NULL, block BIGINT NOT NULL,
+        body {bytes} NOT NULL""",
     "positions": """
         stream BIGINT NOT NULL, source TEXT NOT NULL, body {bytes} NOT NULL,
         PRIMARY KEY (stream, source)""",
     "embargo": """
-        stream BIGINT NOT NULL, level BIGINT NOT NULL, stage BIGINT NOT NULL,
-        first_tick BIGINT NOT NULL, end_tick BIGINT NOT NULL, public_tick BIGINT NOT NULL,
-        body {bytes} NOT NULL, PRIMARY KEY (stream, level, stage, end_tick)""",
+        stream BIGINT NOT NULL, series BIGINT NOT NULL, level BIGINT NOT NULL,
+        stage BIGINT NOT NULL, first_tick BIGINT NOT NULL, end_tick BIGINT NOT NULL,
+        public_tick BIGINT NOT NULL, body {bytes} NOT NULL,
+        PRIMARY KEY (stream, series, level, stage, end_tick)""",
     "figures": """
-        stream BIGINT NOT NULL, level BIGINT NOT NULL, stage BIGINT NOT NULL,
-        first_tick BIGINT NOT NULL, end_tick BIGINT NOT NULL, body {bytes} NOT NULL,
-        digest {bytes} NOT NULL,
-        PRIMARY KEY (stream, level, stage, first_tick)""",
+        stream BIGINT NOT NULL, series BIGINT NOT NULL, level BIGINT NOT NULL,
+        stage BIGINT NOT NULL, first_tick BIGINT NOT NULL, end_tick BIGINT NOT NULL,
+        body {bytes} NOT NULL, digest {bytes} NOT NULL,
+        PRIMARY KEY (stream, series, level, stage, first_tick)""",
 }
 """The columns of each table. ``streams`` holds each stream's status; ``state`` and ``inputs`` hold
 true counts, ``hidden`` undeclared keys of the open day, ``embargo`` figures before their time; only
-``figures`` is for readers. Who writes and destroys each row: docs/data.md."""
+``figures`` is for readers. ``series`` is a number in :attr:`Description.series`. Who writes and
+destroys each row: docs/data.md."""
 
 PUBLIC_TABLES = ("about", "streams", "deleted", "key_blocks", "figures", "sqlite_master")
 """What a reader may select from."""
@@ -82,7 +86,7 @@ INDEXES: Mapping[str, str] = {
     "streams_by_group": "streams (group_name)",
     "deleted_by_group": "deleted (group_name)",
     "inputs_by_stream": "inputs (stream, id)",
-    "hidden_by_block": "hidden (stream, block)",
+    "hidden_by_block": "hidden (stream, series, block)",
     "seen_by_tick": "seen (stream, tick)",
     "embargo_by_tick": "embargo (stream, public_tick)",
 }
@@ -110,9 +114,18 @@ class Context:
     database: Database
     seal: Seal
     fence: Fence
-    audit_log: AuditLog
+    audit_log: AuditLog | None
     noise: NoiseSource | None = None
     checkpoint: Checkpoints = field(default_factory=Checkpoints)
+
+    def record(self, act: Act, what: str, **details: str | int) -> None:
+        """Record an administrative act just before it takes effect: if this raises, the act must
+        not happen. Only a store without an operator has no audit log."""
+        if self.audit_log is not None:
+            self.audit_log.record(act, what, **details)
+
+
+_ALL_ROWS, _ROW_COUNT = methodcaller("fetchall"), attrgetter("rowcount")
 
 
 def store_failed(reason: str) -> StoreError:
@@ -158,19 +171,19 @@ class Database(ABC):
 
     def query(self, sql: str, values: Sequence[Any] = ()) -> list[tuple[Any, ...]]:
         """Run one statement and return its rows."""
-        rows: list[tuple[Any, ...]] = self._run(lambda: self._execute(sql, values).fetchall())
+        rows: list[tuple[Any, ...]] = self._run(self._execute, sql, values, then=_ALL_ROWS)
         return rows
 
     def change(self, sql: str, values: Sequence[Any] = ()) -> int:
         """Run one statement and return how many rows it affected. Outside a transaction it need not
         be durable at once."""
-        count: int = self._run(lambda: self._execute(sql, values).rowcount)
+        count: int = self._run(self._execute, sql, values, then=_ROW_COUNT)
         return count
 
     def change_many(self, sql: str, rows: Sequence[Sequence[Any]]) -> int:
         """Run one statement for each of these rows of values, and return how many rows they
         affected together."""
-        count: int = self._run(lambda: self._execute_many(sql, rows)) if rows else 0
+        count: int = self._run(self._execute_many, sql, rows) if rows else 0
         return count
 
     def lock(self, name: str, wait_seconds: float) -> None:  # noqa: B027
@@ -210,6 +223,10 @@ class Database(ABC):
         return int(cursor.rowcount)
 
     @abstractmethod
+    def _execute_script(self, statements: Sequence[str]) -> None:
+        """Run statements without values in a transaction."""
+
+    @abstractmethod
     def _begin(self, *, durable: bool) -> None:
         """Begin a transaction."""
 
@@ -235,19 +252,21 @@ class Database(ABC):
             self.change("COMMIT")
 
     def create(self, tables: Mapping[str, str], indexes: Mapping[str, str]) -> None:
-        """Make tables and indexes, unless they exist."""
-        for name, columns in tables.items():
-            typed = columns.format(identity=self.identity, bytes=self.bytes_type)
-            self.change(f"CREATE TABLE IF NOT EXISTS {name} ({typed})")
-        for name, columns in indexes.items():
-            self.change(f"CREATE INDEX IF NOT EXISTS {name} ON {columns}")
+        """Make tables and indexes, unless they exist, in a transaction."""
+        types = {"identity": self.identity, "bytes": self.bytes_type}
+        made = [f"TABLE IF NOT EXISTS {name} ({tables[name].format(**types)})" for name in tables]
+        made += [f"INDEX IF NOT EXISTS {name} ON {indexes[name]}" for name in indexes]
+        self._run(self._execute_script, [f"CREATE {each}" for each in made])
 
-    def _run(self, action: Callable[[], Any]) -> Any:
+    def _run(
+        self, action: Callable[..., Any], *arguments: Any, then: Callable[[Any], Any] | None = None
+    ) -> Any:
         with self._guard:
             if self.broken:
                 raise self._failed("an earlier error left it in doubt")
             try:
-                return action()
+                result = action(*arguments)
+                return result if then is None else then(result)
             except self._failures as error:
                 self.broken = True
                 raise self._failed(self._reason(error)) from error

@@ -3,55 +3,109 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Container, Iterable
-from dataclasses import dataclass, replace
+from collections.abc import Container, Iterable, Mapping
+from dataclasses import dataclass, field, replace
 from functools import lru_cache
 from typing import Any
 
-from fadecount.calendar import DAY, Calendar, Midnights, Ticks, level_calendar, level_lengths
+from fadecount.calendar import (
+    DAY,
+    Calendar,
+    Midnights,
+    Ticks,
+    level_calendar,
+    level_lengths,
+    zone_of,
+)
+from fadecount.checks import set_fields
 from fadecount.durations import UNITS, format_duration, parse_duration
 from fadecount.errors import ParameterError, StoreError, bad_parameter
 from fadecount.mechanisms import ONE_EVENT, Blocks, Mechanism, Unit, require_planned_tick
-from fadecount.streams.discovery import LONGEST_KEY, HiddenKeys, can_be_key
-from fadecount.streams.loss import Forks, Group, StreamLoss, require_name
+from fadecount.planning.publication import Measure, Publication, Series, local_time
+from fadecount.streams.discovery import HiddenKeys
+from fadecount.streams.loss import Group, PublicationLoss, StreamLoss, UnitLoss, require_name
 
 ONLY_KEY = "all"
+LONGEST_KEY = 200
+"""Characters."""
 TOTAL = "total"
 """The ``per`` of running totals: slots that all begin with the stream."""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@dataclass(frozen=True, slots=True, kw_only=True, init=False)
 class Description:
-    """A mechanism, a calendar, the protected unit, the group of streams that count the same
-    people, if there is one, and whether keys appear by themselves (``hidden``). All are fixed when
-    a stream is created.
+    """What is counted (``series``), a calendar, the protected unit, the group of streams that count
+    the same people, if there is one, and whether keys appear by themselves (``hidden``). All are
+    fixed when a stream is created.
 
-    ``mechanism`` states its loss for a change of one count by 1. The losses of the stream are for
-    its unit, so they are larger; give ``unit.scaled(mechanism)`` where the mechanism's own promise
-    is meant for the unit.
+    A stream with a ``mechanism`` has one series. The mechanism states its loss for a change of one
+    count by 1. The losses of the stream are for its unit, so they are larger; give
+    ``unit.scaled(mechanism)`` where the mechanism's own promise is meant for the unit.
+
+    A ``publication`` has a series for each of its parts. Its description is about all of them; each
+    of its :attr:`parts` is about the one with its ``number``.
     """
 
     name: str
-    mechanism: Mechanism
     ticks: Ticks
-    unit: Unit = ONE_EVENT
-    group: Group | None = None
-    hidden: HiddenKeys | None = None
+    unit: Unit
+    series: tuple[Series, ...]
+    group: Group | None
+    hidden: HiddenKeys | None
+    publication: Publication | None
+    number: int | None
+    parts: tuple[Description, ...] = field(init=False, compare=False, repr=False)
+    """The same about one series each."""
 
-    def __post_init__(self) -> None:
+    def __init__(
+        self,
+        *,
+        name: str,
+        ticks: Ticks,
+        mechanism: Mechanism | None = None,
+        unit: Unit = ONE_EVENT,
+        series: tuple[Series, ...] = (),
+        group: Group | None = None,
+        hidden: HiddenKeys | None = None,
+        publication: Publication | None = None,
+        number: int | None = None,
+    ) -> None:
+        if mechanism is not None:
+            weight = unit.sensitivity if isinstance(unit, Unit) else 1
+            series = (Series(measure=name, part="keys", mechanism=mechanism, weight=weight),)
+        set_fields(
+            self,
+            name=name,
+            ticks=ticks,
+            unit=unit,
+            series=series,
+            group=group,
+            hidden=hidden,
+            publication=publication,
+            number=number,
+        )
+        self._check()
+        numbers = range(len(series)) if number is None and publication is not None else ()
+        parts = tuple(replace(self, number=each) for each in numbers)
+        set_fields(self, parts=parts or (self,))
+
+    def _check(self) -> None:
         require_name("stream name", self.name, "such as visits or door-3")
         riders = "Group.of('riders', {'1y': 4})"
+        of_mechanism = Mechanism, "fadecount mechanism", "Gradual(epsilon=0.1)"
+        mechanisms: list[object] = [each.mechanism for each in self.series] or [None]
         for what, value, kind, known, example in (
-            ("mechanism", self.mechanism, Mechanism, "fadecount mechanism", "Gradual(epsilon=0.1)"),
+            *(("mechanism", each, *of_mechanism) for each in mechanisms),
             ("ticks", self.ticks, Ticks, "fadecount.streams.Ticks", "Ticks(tick_seconds=3600)"),
             ("unit", self.unit, Unit, "fadecount.Unit", "Unit(of='person', events=3)"),
             ("group", self.group, Group | None, "fadecount.streams.Group", riders),
         ):
             if not isinstance(value, kind):
                 raise bad_parameter(what, value, f"a {known}", f"such as {example}")
-        require_planned_tick(self.mechanism, self.ticks.tick_seconds)
-        if isinstance(self.mechanism, Blocks):
-            level_lengths(self.mechanism.lengths, self.ticks)
+        for each in self.series:
+            require_planned_tick(each.mechanism, self.ticks.tick_seconds)
+            if isinstance(each.mechanism, Blocks):
+                level_lengths(each.mechanism.lengths, self.ticks)
         if 0 < self._slot_seconds < self.ticks.tick_seconds:
             remedy = "one person within a tick is the unit for longer ticks"
             raise bad_parameter("per of the unit", self.unit.per, "at least a tick", remedy)
@@ -100,9 +154,99 @@ class Description:
                 )
 
     @property
+    def only(self) -> Series:
+        """The series that it is about, if that is one."""
+        assert len(self.parts) == 1, "one of its parts is meant"
+        return self.series[self.number or 0]
+
+    @property
+    def label(self) -> str:
+        """Its name; of a part of a publication with several, also that of the part."""
+        if self.number is None:
+            return self.name
+        each = self.only
+        return f"{self.name} {each.measure}" + (" overall" if each.part == "overall" else "")
+
+    def number_of(self, measure: str, part: str = "keys") -> int:
+        """The number of the series that is a part of a measure."""
+        for number, each in enumerate(self.series):
+            if (each.measure, each.part) == (measure, part):
+                return number
+        names = ", ".join(dict.fromkeys(each.measure for each in self.series))
+        shown = measure if part == "keys" else f"{measure} {part}"
+        bound = f"a measure of {self.name!r} ({names}), keys or overall"
+        raise bad_parameter("measure", shown, bound, "choose another one")
+
+    @property
+    def mechanism(self) -> Mechanism:
+        """The mechanism of the series that it is about."""
+        return self.only.mechanism
+
+    @classmethod
+    def of(cls, publication: Publication, series: tuple[Series, ...]) -> Description:
+        """The description of a publication with its planned series."""
+        ticks = Ticks(tick_seconds=publication.tick_seconds, zone=publication.zone)
+        return cls(
+            name=publication.name,
+            ticks=ticks,
+            unit=publication.unit,
+            series=series,
+            publication=publication,
+        )
+
+    @property
+    def measure(self) -> Measure | None:
+        """The measure whose part it is about; None if that is not of a publication."""
+        if self.publication is None:
+            return None
+        assert len(self.parts) == 1, "one of its parts is meant"
+        return self.publication.parts[self.number or 0].measure
+
+    @property
+    def begins(self) -> int | None:
+        """The tick with which its measure begins; None if it begins with the stream."""
+        measure = self.measure
+        return None if measure is None or measure.start is None else self._tick_of(measure.start)
+
+    @property
+    def ends(self) -> int | None:
+        """The tick before which its measure ends; None if it does not."""
+        measure = self.measure
+        return None if measure is None or measure.until is None else self._tick_of(measure.until)
+
+    @property
+    def start_tick(self) -> int:
+        """The tick with which the publication begins."""
+        assert self.publication is not None
+        return self._tick_of(self.publication.start)
+
+    def _tick_of(self, written: str) -> int:
+        zone = zone_of(self.ticks.zone)
+        return self.ticks.first_from(local_time("start", written, zone).timestamp())
+
+    @property
+    def distinct_per(self) -> str | None:
+        """The slot in which each person counts once, if persons are what is counted."""
+        if self.measure is None:
+            return self.unit.distinct_per
+        return self.unit.per if self.measure.distinct else None
+
+    @property
     def covers(self) -> str:
         """What an interval of figures does not cover, in words."""
-        return self.unit.covers + ("" if self.hidden is None else self.hidden.covers)
+        return self._caps.covers + ("" if self.hidden is None else self.hidden.covers)
+
+    @property
+    def _caps(self) -> Unit:
+        """The unit with what it adds to the counts of this part at most."""
+        measure = self.measure
+        if measure is None:
+            return self.unit
+        if measure.max is not None:
+            return replace(self.unit, events=1, amount=measure.max)
+        if measure.distinct:
+            return replace(self.unit, events=1, keys=self.only.weight)
+        return self.unit
 
     @property
     def _slot_seconds(self) -> int:
@@ -138,8 +282,8 @@ class Description:
         if self.hidden is not None:
             return self.hidden.discovery.per
         levels = self.levels
-        if self.unit.distinct_per or not levels:
-            return self.unit.distinct_per or TOTAL
+        if self.distinct_per or not levels:
+            return self.distinct_per or TOTAL
         below = [level for level in levels if not level.endswith(("mo", "y"))]
         return "1d" if "1d" in levels else (below or levels)[-1]
 
@@ -157,7 +301,7 @@ class Description:
 
     def require_sum(self, per: str) -> None:
         """Refuse slots in which distinct persons do not add up: the same people come every day."""
-        slot = self.unit.distinct_per
+        slot = self.distinct_per
         if slot is None:
             return
         if per == TOTAL or parse_duration(per, name="per") > parse_duration(slot):
@@ -173,6 +317,8 @@ class Description:
         """The ages in ticks at which the loss grows, with what causes it; of a smooth curve some
         ages."""
         seconds = self.ticks.tick_seconds
+        if self.publication is not None:
+            return self._causes()
         if isinstance(self.mechanism, Blocks):
             causes = dict(self.mechanism.loss_steps(seconds))
         else:
@@ -185,6 +331,20 @@ class Description:
             causes[age] = f"{causes[age]}; {text}" if age in causes else text
         return sorted(causes.items())
 
+    def _causes(self) -> list[tuple[int, str]]:
+        causes: dict[int, list[str]] = {}
+        for number, each in enumerate(self.series):
+            part = replace(self, number=number)
+            assert isinstance(each.mechanism, Blocks)
+            for name, level, shift in zip(
+                part.levels, each.mechanism.levels, each.shifts, strict=True
+            ):
+                for stage, (lag, _) in enumerate(level.stages):
+                    status = f" ({level.status(stage)})" if level.later else ""
+                    what = each.measure + (" overall" if each.part == "overall" else "")
+                    causes.setdefault(shift + lag, []).append(f"{what} per {name}{status}")
+        return [(age, ", ".join(names)) for age, names in sorted(causes.items())]
+
     @property
     def protects(self) -> str:
         """Who is protected, whatever counts of them: streams of one group protect the same."""
@@ -195,6 +355,27 @@ class Description:
         tick = format_duration(self.ticks.tick_seconds)
         return f"one person within a tick of {tick} ({self.ticks.zone})"
 
+    @property
+    def notes(self) -> bool:
+        """Whether something is noted of the units of a slot while it is open: of persons, or the
+        ids of single events."""
+        return self.unit.of == "person" or (
+            self.publication is not None and self.publication.columns.id is not None
+        )
+
+    def slot_of(self, tick: int) -> int:
+        """The number of the slot of a tick in which notes hold: that of the unit, or the day of
+        single events with ids."""
+        if self.unit.of == "person" or not self.notes:
+            return self.block_of(tick)
+        return self.ticks.block_of("1d", tick)
+
+    def slot_ticks(self, slot: int) -> range:
+        """The ticks of a slot in which notes hold."""
+        if self.unit.of == "person" or not self.notes:
+            return self.ticks_of(slot)
+        return self.ticks.ticks_of("1d", slot)
+
     def block_of(self, tick: int) -> int:
         """The number of the slot in which a tick shares the caps of the stream's unit."""
         return self.ticks.block_of(self.unit.per, tick)
@@ -204,13 +385,18 @@ class Description:
         first."""
         return self.ticks.ticks_of(self.unit.per, block)
 
-    def loss(self, forks: Forks = (), steps: int = 0) -> StreamLoss:
-        """What the stream loses about one unit, after so many steps and with other histories."""
+    @property
+    def loss(self) -> UnitLoss:
+        """What everything that is published loses about one unit: of a publication, all its parts
+        together."""
+        if self.publication is not None:
+            together = self.publication.together
+            return PublicationLoss(
+                together=tuple(tuple(self.series[at] for at in each) for each in together)
+            )
         return StreamLoss(
             mechanism=self.mechanism,
             sensitivity=self.unit.sensitivity,
-            forks=forks,
-            steps=steps,
             hidden=self.hidden,
             open_ticks=self.open_ticks,
         )
@@ -231,7 +417,13 @@ class Description:
 
     def to_json(self) -> str:
         """The description as JSON text."""
-        fields = {
+        if self.publication is not None:
+            from fadecount.planning.publication_file import fields_of
+
+            series = [each.to_json() for each in self.series]
+            described = {"publication": fields_of(self.publication), "series": series}
+            return json.dumps({"version": 1, **described})
+        fields: dict[str, Any] = {
             "tick_seconds": self.ticks.tick_seconds,
             "zone": self.ticks.zone,
             "unit": self.unit.to_json(),
@@ -241,8 +433,9 @@ class Description:
         return json.dumps({"version": 1, "mechanism": self.mechanism.to_json(), **fields})
 
     @classmethod
+    @lru_cache(maxsize=1024)
     def from_json(cls, name: str, text: str) -> Description:
-        """A description from JSON text, checked."""
+        """A description from JSON text, checked. Streams are read often."""
         try:
             return cls(name=name, **_described(text))
         except (ValueError, KeyError, TypeError, ParameterError) as error:
@@ -253,10 +446,12 @@ class Description:
 
 @lru_cache(maxsize=1024)
 def _described(text: str) -> dict[str, Any]:
-    """What a description says, apart from the name. Streams are read often, and many are alike."""
+    """What a description says, apart from the name. Many are alike."""
     fields: dict[str, Any] = json.loads(text)
     if fields["version"] != 1:
         raise StoreError("stream was made by another version of fadecount; use that version")
+    if "publication" in fields:
+        return _of_publication(fields)
     ticks = Ticks(tick_seconds=fields["tick_seconds"], zone=fields["zone"])
     return {
         "mechanism": Mechanism.from_json(fields["mechanism"]),
@@ -265,6 +460,25 @@ def _described(text: str) -> dict[str, Any]:
         "group": None if "group" not in fields else Group.from_json(fields["group"]),
         "hidden": None if "hidden" not in fields else HiddenKeys.from_json(fields["hidden"]),
     }
+
+
+def _of_publication(fields: Mapping[str, Any]) -> dict[str, Any]:
+    from fadecount.planning.publication_file import publication_of
+
+    publication = publication_of(fields["publication"])
+    series = tuple(map(Series.from_json, fields["series"]))
+    described = Description.of(publication, series)
+    return {
+        "ticks": described.ticks,
+        "unit": described.unit,
+        "series": series,
+        "publication": publication,
+    }
+
+
+def can_be_key(text: object) -> bool:
+    """Whether a key may have this name. It is judged by itself."""
+    return isinstance(text, str) and 1 <= len(text) <= LONGEST_KEY and text.isprintable()
 
 
 def checked_keys(

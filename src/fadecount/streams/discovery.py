@@ -19,7 +19,6 @@ from fadecount.mechanisms import Discovery
 
 DISCOVERED = -1
 """The level of the figures of hidden keys."""
-LONGEST_KEY = 200
 
 Counts = Mapping[str, int]
 """How many persons brought each key."""
@@ -74,12 +73,13 @@ class HiddenKeys:
         fields = {"discovery": self.discovery.to_json(), "other": self.other, "sample": self.sample}
         return fields | ({} if self.per_address is None else {"per_address": self.per_address})
 
-    def about(self, histories: int) -> dict[str, Any]:
+    @property
+    def about(self) -> dict[str, Any]:
         """What readers must know of it, for JSON: the fields with the thresholds of the stages, and
-        the chance in words, which all histories add to."""
+        the chance in words."""
         discovery = json.loads(self.discovery.to_json())
         discovery["thresholds"] = self.discovery.thresholds
-        return {**self.to_json(), "discovery": discovery, "delta": self.exception(histories)}
+        return {**self.to_json(), "discovery": discovery, "delta": self.exception}
 
     @classmethod
     def from_json(cls, fields: Mapping[str, Any]) -> HiddenKeys:
@@ -98,9 +98,10 @@ class HiddenKeys:
         """Day or month: how long keys are hidden at least."""
         return "day" if self.discovery.per == "1d" else "month"
 
-    def exception(self, histories: int) -> str:
+    @property
+    def exception(self) -> str:
         """The chance and what it means, as the end of a sentence about a loss."""
-        chance, slot = self.discovery.delta * histories, self.slot
+        chance, slot = self.discovery.delta, self.slot
         return (
             f"except with a chance of {chance:g} a {slot}, with which a key appears that nobody"
             f" else brought that {slot}"
@@ -111,8 +112,3 @@ def address_share(before: int, more: int, most: int | None) -> int:
     """By how much the count of a hidden key grows with so many ``more`` persons of an address of
     which it was brought by so many ``before``, if at most so many count."""
     return more if most is None else min(before + more, most) - min(before, most)
-
-
-def can_be_key(text: object) -> bool:
-    """Whether a key may have this name. It is judged by itself."""
-    return isinstance(text, str) and 1 <= len(text) <= LONGEST_KEY and text.isprintable()

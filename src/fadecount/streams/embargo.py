@@ -61,14 +61,19 @@ def largest_count(ticks: Ticks) -> int:
 
 
 def count_ticks(
-    machine: Machine, rows: Numbers, first_tick: int, ticks: Ticks, calendar: Calendar | None
+    machine: Machine,
+    rows: Numbers,
+    first_tick: int,
+    ticks: Ticks,
+    calendar: Calendar | None,
+    series: int = 0,
 ) -> list[Dated]:
-    """Count a row for each tick from ``first_tick`` on, and return the figures that this makes.
-    Those that are not public with these ticks are one block each."""
+    """Count a row for each tick from ``first_tick`` on, and return the figures that this makes of a
+    series. Those that are not public with these ticks are one block each."""
     end = first_tick + len(rows)
     if isinstance(machine, Counter):
         values = np.asarray(machine.extend(rows), dtype=np.int64)
-        return [(end, FigureRows(0, 0, first_tick, end, values))]
+        return [(end, FigureRows(0, 0, first_tick, end, values, series=series))]
     assert calendar is not None
     machine.calendar = calendar
     begin, dated = calendar.first_tick, list[Dated]()
@@ -76,20 +81,20 @@ def count_ticks(
         due = int(np.searchsorted(made.public, end - begin, side="right"))
         later = (slice(at, at + 1) for at in range(due, len(made.ends)))
         dated.extend(
-            (begin + int(made.public[part][-1]), _rows_of(made, part, begin))
+            (begin + int(made.public[part][-1]), _rows_of(made, part, begin, series))
             for part in ((slice(due), *later) if due else later)
         )
     return dated
 
 
-def _rows_of(made: FigureBatch, part: slice, first_tick: int) -> FigureRows:
+def _rows_of(made: FigureBatch, part: slice, first_tick: int, series: int) -> FigureRows:
     first, end = first_tick + int(made.starts[part][0]), first_tick + int(made.ends[part][-1])
-    return FigureRows(made.level, made.stage, first, end, made.values[part])
+    return FigureRows(made.level, made.stage, first, end, made.values[part], series=series)
 
 
 # The embargo
 # ------------------------------------------------------------------------------------------------
-def hold_back(rows: SecretRows, waiting: Sequence[Dated]) -> None:
+def embargo(rows: SecretRows, waiting: Sequence[Dated]) -> None:
     """Store figures that are not public yet, one block in a row. Sealed, and of a size that depends
     on the number of declared keys alone; of hidden keys, of a size class."""
     stored = []
@@ -97,7 +102,8 @@ def hold_back(rows: SecretRows, waiting: Sequence[Dated]) -> None:
         body = packed(each.values, each.keys)
         if each.level == DISCOVERED:
             body = body.ljust(size_class(body), b"\0")
-        stored.append((each.level, each.stage, each.first_tick, each.end_tick, public_tick, body))
+        place = (each.series, each.level, each.stage, each.first_tick, each.end_tick)
+        stored.append((*place, public_tick, body))
     rows.put("embargo", *stored)
 
 
@@ -107,13 +113,13 @@ def next_public_tick(database: Database, stream: int) -> int | None:
     return None if tick is None else int(tick)
 
 
-def take_public(rows: SecretRows, end: int) -> list[FigureRows]:
+def release_due(rows: SecretRows, end: int) -> list[FigureRows]:
     """Take the figures out of the embargo that become public with the ticks before ``end``."""
     taken = sorted(rows.take("embargo", "public_tick <= ?", end))
     figures = []
-    for level, stage, first, end_tick, _, body in taken:
+    for series, level, stage, first, end_tick, _, body in taken:
         values, keys = unpacked(body)
-        figures.append(FigureRows(level, stage, first, end_tick, values, keys))
+        figures.append(FigureRows(level, stage, first, end_tick, values, keys, series))
     return figures
 
 
@@ -127,14 +133,14 @@ def size_class(body: bytes) -> int:
 
 # Hidden keys
 # ------------------------------------------------------------------------------------------------
-def drawn(
+def draw_stages(
     description: Description,
     first_tick: int,
     day: int,
     persons: Counts,
     source: NoiseSource | KeyedNoise | None = None,
 ) -> list[Dated]:
-    """The figures of a day of a stream at each stage, from how many persons brought each key. Each
+    """The figures of a day of a series at each stage, from how many persons brought each key. Each
     key has noises of its own, drawn here and once; nothing is left of a key that no stage shows."""
     hidden, ticks = description.hidden, description.ticks_of(day)
     assert hidden is not None
@@ -153,7 +159,9 @@ def drawn(
     for stage, each in enumerate(values):
         some = order[first[order] <= stage]
         names = [keys[at] for at in some.tolist()]
-        rows = FigureRows(DISCOVERED, stage, begin, ticks.stop, each[np.newaxis, some], names)
+        shown_now = each[np.newaxis, some]
+        number = description.number or 0
+        rows = FigureRows(DISCOVERED, stage, begin, ticks.stop, shown_now, names, number)
         dated.append((hidden.public_tick(stage, ticks.stop), rows))
     return dated
 
@@ -171,15 +179,16 @@ def full() -> FullError:
     )
 
 
-def hide(rows: SecretRows, block: int, counts: Counts) -> None:
-    """Store hidden keys of the open day."""
-    rows.put("hidden", (block, packed(_numbers(counts)[np.newaxis], counts)))
+def hide(rows: SecretRows, series: int, block: int, counts: Counts) -> None:
+    """Store hidden keys of a series in the open day."""
+    rows.put("hidden", (series, block, packed(_numbers(counts)[np.newaxis], counts)))
 
 
-def take_hidden(rows: SecretRows, before: int) -> dict[int, dict[str, int]]:
-    """Take the hidden keys of the days before a block, added up, and remove them."""
+def take_hidden(rows: SecretRows, series: int, before: int) -> dict[int, dict[str, int]]:
+    """Take the hidden keys of a series in the days before a block, added up, and remove them."""
     taken: dict[int, dict[str, int]] = {}
-    for block, body in rows.take("hidden", "block < ?", before):
+    condition = "series = ? AND block < ?"
+    for _, block, body in rows.take("hidden", condition, series, before):
         (numbers,), keys = unpacked(body)
         add_counts(taken.setdefault(block, {}), zip(keys, numbers.tolist(), strict=True))
     return taken

@@ -18,10 +18,9 @@ from numpy.typing import NDArray
 from fadecount.calendar import iso_times
 from fadecount.errors import FadecountError, bad_parameter, missing_extra
 from fadecount.streams.description import TOTAL, Description
-from fadecount.streams.loss import NO_GROUP, GroupLoss, StreamLoss
-from fadecount.streams.published import Published
-from fadecount.streams.slots import COLUMNS as OF_FIGURES
-from fadecount.streams.slots import Table, joined_table, no_figures
+from fadecount.streams.loss import NO_GROUP, GroupLoss
+from fadecount.streams.published import COLUMNS as OF_FIGURES
+from fadecount.streams.published import Published, Table, joined_table, no_figures
 
 COLUMNS = ("stream", *OF_FIGURES)
 APPEARED = "appeared"
@@ -100,8 +99,7 @@ class FigureWriter:
 
     What the stream is (its protected unit, what a unit loses when, its tick) is in the metadata of
     a Parquet file, and for the other formats in a file beside it whose name ends with
-    ``-metadata.json``. ``loss`` is that of the stream with all its histories (by default with one),
-    ``group`` that of its group.
+    ``-metadata.json``. ``group`` is what the streams of its group lose together.
     """
 
     def __init__(
@@ -109,13 +107,12 @@ class FigureWriter:
         output: str | None,
         description: Description,
         *,
-        loss: StreamLoss | None = None,
         group: GroupLoss | None = None,
         force: bool = False,
         append: bool = False,
     ) -> None:
         self._description = description
-        self._about = about_stream(description, loss, group)
+        self._about = about_stream(description, group)
         self._columns = columns_of(description)
         self._kind = check_output(output, force=force, append=append, columns=self._columns)
         self._mode: Literal["a", "w"] = "a" if append else "w"
@@ -178,16 +175,14 @@ class FigureWriter:
         self.close()
 
 
-def about_stream(
-    description: Description, loss: StreamLoss | None = None, group: GroupLoss | None = None
-) -> dict[str, Any]:
+def about_stream(description: Description, group: GroupLoss | None = None) -> dict[str, Any]:
     """What a reader of figures must know of their stream: the protected unit, and by which age it
     has lost at most how much, with what causes each step; the same for its group."""
-    unit, ticks, loss = description.unit, description.ticks, loss or description.loss()
+    unit, ticks, loss = description.unit, description.ticks, description.loss
     hidden = description.hidden
     appearing: dict[str, Any] = {}
     if hidden is not None:
-        appearing = {"delta": loss.delta, "hidden": hidden.about(loss.histories)}
+        appearing = {"delta": loss.delta, "hidden": hidden.about}
     return {
         "stream": description.name,
         "unit": unit.text,

@@ -8,8 +8,9 @@ opened, the fence holds one of these:
 * the id of the store's last commit: the store is up to date;
 * the id before that: the process ended between commit and fence. Nothing of the last commit was
   published, and moving the fence now completes it;
-* any other id: releases were published that are not in this store. It is an old backup, or a copy
-  of it ran elsewhere.
+* any other id, or none: figures were published that are not in this store. It is an old backup, or
+  a copy of it ran elsewhere, or it has lost its fence. It never goes on: noise would be drawn again
+  for what is published.
 
 A copy that runs beside the original is stopped the same way: both know the fence's id, but only one
 of them can move it.
@@ -32,10 +33,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple, cast
 
 from fadecount.errors import DatabaseError, FenceError, StoreError, bad_parameter
-from fadecount.noise import unpredictable
-from fadecount.streams.audit_log import Act
 from fadecount.streams.database import Checkpoints, Context, Database, placeholders
-from fadecount.streams.loss import Forks
 from fadecount.streams.sqlite import SQLiteConnection, owned_file, sync_folder
 from fadecount.streams.status import Status, lock_streams, read_status
 
@@ -53,38 +51,34 @@ _TABLES = {
 }
 _INDEXES = {"fadecount_fence_by_name": "fadecount_fence (name)"}
 _VERSION = 1
+_NEW_NAMES = "begin new streams under new names, from now on"
+"""What is left if no copy agrees with the fence."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Mark:
     """What the fence stores for a stream: the id of its last published commit, its steps, its
-    forks, its name, and every place that its store has been at."""
+    name, and every place that its store has been at."""
 
     commit_id: str
     steps: int
     name: str
-    forks: Forks = ()
     places: frozenset[str] = frozenset()
 
     def to_json(self) -> str:
         """The mark as it is stored."""
         fields = {"commit_id": self.commit_id, "steps": self.steps, "name": self.name}
-        others = {"forks": self.forks, "places": sorted(self.places)}
-        return json.dumps({"version": _VERSION, **fields, **others})
+        return json.dumps({"version": _VERSION, **fields, "places": sorted(self.places)})
 
     @classmethod
     def from_row(cls, uid: str, text: str, digest: bytes) -> Mark:
         """The mark of a stream, or a :class:`FenceError` if it was damaged."""
         if bytes(digest) != _digest(uid, text):
-            raise FenceError(
-                "fence is damaged; restore it, or remove it and see fadecount streams"
-                " accept-history"
-            )
+            raise FenceError(f"fence is damaged; restore it, or {_NEW_NAMES}")
         fields: dict[str, Any] = json.loads(text)
         if fields.pop("version") != _VERSION:
             raise FenceError("fence was made by another version of fadecount; use that version")
-        forks, places = tuple(fields.pop("forks")), frozenset(fields.pop("places"))
-        return cls(**fields, forks=forks, places=places)
+        return cls(**fields | {"places": frozenset(fields["places"])})
 
 
 def _digest(uid: str, text: str) -> bytes:
@@ -254,8 +248,7 @@ class FileFence(Fence):
         except OSError as error:
             raise self._failed(error.strerror or type(error).__name__) from error
         database = SQLiteConnection(self._path, failed=self._failed)
-        with database.transaction():
-            database.create(_TABLES, _INDEXES)
+        database.create(_TABLES, _INDEXES)
         return database
 
     def _identity(self) -> tuple[int, ...] | None:
@@ -296,6 +289,30 @@ class ServerFence(Fence):
         return (
             isinstance(store, type(self.database)) and store.identifier == self.database.identifier
         )
+
+
+class NullFence(Fence):
+    """The fence of a store that nobody can copy or restore, since it ends with its process."""
+
+    def __init__(self) -> None:
+        super().__init__("nowhere")
+        self._marks: dict[str, Mark] = {}
+
+    def _connect(self) -> Database:
+        raise AssertionError("nothing is written")
+
+    def _is_inside(self, store: Database) -> bool:  # noqa: ARG002
+        return False
+
+    def read(self, uid: str) -> Mark | None:
+        return self._marks.get(uid)
+
+    def marks(self, *_: object) -> dict[str, Mark]:
+        return {}
+
+    def move_together(self, moves: Sequence[Move]) -> dict[str, FenceError]:
+        self._marks.update((each.uid, each.mark) for each in moves)
+        return {}
 
 
 def default_folder() -> Path:
@@ -364,107 +381,48 @@ def publish(
     ]
 
 
-def recover(context: Context, name: str, *, other_histories: int | None = None) -> Status:
-    """Return the stream's status, once it agrees with the fence. A store that is behind the fence
-    is refused, or marked with its forks.
-
-    ``other_histories`` is the total number of other published histories of the stream, as the
-    operator states it, once. If more are stated than store and fence can know of (both may have
-    been restored together), they are recorded too.
-    """
+def recover(context: Context, name: str) -> Status:
+    """Return the stream's status, once it agrees with the fence."""
     database, fence = context.database, context.fence
     status = read_status(database, name)
-    mark = fence.read(status.uid)
-    forks = require_forks(status, mark, fence, other_histories)
-    if forks != status.forks:
-        status = _forked(context, status, mark, forks)
-    at_home = mark is not None and database.places <= mark.places
+    mark = read_current(fence, status)
+    at_home = database.places <= mark.places
     if not at_home:  # the store has moved here: a lost one may have published under the name
         for uid, other in fence.marks("", database.places, name).items():
             if uid != status.uid and other.steps:
                 raise _lost(name, other, fence)
-    fenced_id = None if mark is None else mark.commit_id
-    if at_home and fenced_id == status.commit_id and status.published_tick == status.last_tick:
+    is_published = status.published_tick == status.last_tick
+    if at_home and is_published and mark.commit_id == status.commit_id:
         return status
-    (outcome,) = publish(context, [(status, fenced_id)])
+    (outcome,) = publish(context, [(status, mark.commit_id)])
     if isinstance(outcome, FenceError):
         raise outcome
     return outcome
 
 
-def require_forks(
-    status: Status, mark: Mark | None, fence: Fence, stated: int | None = None
-) -> Forks:
-    """Return the other histories of a stream, or raise the :class:`FenceError` that says why it may
-    not go on:
-
-    ========================  ===============================================
-    the mark shows            other histories
-    ========================  ===============================================
-    nothing                   those of the store, and an unknown one
-    the last commit           those of the store, which the mark must have too
-    the one before            those of the store: nothing of the last commit
-                              was published
-    another commit            those of the store, later ones of the mark, and
-                              the one that the mark shows
-    ========================  ===============================================
-
-    A store with committed figures that are not published may go on in the middle cases only: the
-    same noise may be in what was published elsewhere, with other counts.
-
-    Those of the store and of the mark must begin alike. New ones must be ``stated`` by the
-    operator, who may state more than store and fence can know of.
-    """
-    name, known, forks = status.description.name, status.forks, mark.forks if mark else ()
-    if mark is not None and mark.commit_id == GIVEN_UP:
+def read_current(fence: Fence, status: Status) -> Mark:
+    """Return the mark of a stream that may go on: it shows the stream's last commit or, if nothing
+    of that was published, the one before. Any other stream is refused with a
+    :class:`FenceError`."""
+    name, mark = status.description.name, fence.read(status.uid)
+    if mark is None:
+        raise FenceError(
+            f"stream {name!r} has no mark in the fence at {fence.where}; likely another user or"
+            " HOME, another fence, or a store that was moved without its fence: use the fence it"
+            f" had; if that is lost, {_NEW_NAMES}"
+        )
+    if mark.commit_id == GIVEN_UP:
         raise FenceError(
             f"stream {name!r} has published nothing, and a stream of another store has its name now"
             f" (fence at {fence.where}); delete this one, and choose another name"
         )
-    is_last = mark is not None and mark.commit_id == status.commit_id
-    shared = max(len(known), len(forks)) if is_last else min(len(known), len(forks))
-    if known[:shared] != forks[:shared]:
+    if mark.commit_id not in (status.commit_id, status.previous_commit_id):
         raise FenceError(
-            f"forks of stream {name!r} differ between store and fence; take an intact copy of the"
-            " store"
+            f"stream {name!r} is at step {status.steps}, but was published up to step {mark.steps}"
+            f" from another copy (fence at {fence.where}); use the latest store; if that is lost,"
+            f" {_NEW_NAMES}"
         )
-    behind = mark is None or mark.commit_id not in (status.commit_id, status.previous_commit_id)
-    if behind and status.published_tick < status.last_tick:
-        raise FenceError(
-            f"stream {name!r} has closed ticks that are not published, and another history of it"
-            f" may have been published meanwhile (fence at {fence.where}); use the latest store, or"
-            " a backup without such ticks"
-        )
-    if mark is None:
-        known = (*known, None)
-    elif mark.commit_id not in (status.commit_id, status.previous_commit_id):
-        known = (*known, *forks[len(known) :], mark.steps)
-    if known != status.forks and stated is None:
-        raise _refusal(status, mark, fence, len(known))
-    if known != status.forks and stated is not None and stated < len(known):
-        raise FenceError(
-            f"other histories of stream {name!r} must be at least {len(known)}, got {stated};"
-            " count one for each time that an older store, or a store without its fence, was"
-            " allowed to go on, this time included"
-        )
-    return (*known, *[None] * ((stated or 0) - len(known)))
-
-
-def _forked(context: Context, status: Status, mark: Mark | None, forks: Forks) -> Status:
-    """Store the forks before anything else: from here on every reported loss includes them. Refused
-    where none can be stated."""
-    forked = replace(status, forks=forks)
-    forked.loss.at_age(0)  # or it raises
-    commit_id, previous = unpredictable(16).hex(), mark.commit_id if mark else None
-    with context.database.transaction():
-        context.database.change(
-            "UPDATE streams SET forks = ?, commit_id = ?, previous_commit_id = ? WHERE id = ?",
-            (json.dumps(forks), commit_id, previous, status.id),
-        )
-        context.audit_log.record(
-            Act.HISTORIES_ACCEPTED, status.description.name, other_histories=len(forks)
-        )
-    return replace(forked, commit_id=commit_id, previous_commit_id=previous)
+    return mark
 
 
 def mark_of(status: Status, places: frozenset[str]) -> Mark:
@@ -472,24 +430,6 @@ def mark_of(status: Status, places: frozenset[str]) -> Mark:
     return Mark(
         commit_id=status.commit_id,
         steps=status.steps,
-        forks=status.forks,
         name=status.description.name,
         places=places,
-    )
-
-
-def _refusal(status: Status, mark: Mark | None, fence: Fence, known: int) -> FenceError:
-    name = status.description.name
-    command = f"fadecount streams accept-history {name} --other-histories {known}"
-    if mark is None:
-        return FenceError(
-            f"stream {name!r} has no mark in the fence at {fence.where}; likely another user or"
-            " HOME, another fence, or a store that was moved without its fence: use the fence it"
-            " had. If it is lost, state how many other histories of the stream may have been"
-            f" published, all in all, and every loss grows: {command} (or more)"
-        )
-    return FenceError(
-        f"stream {name!r} is at step {status.steps}, but another history of it was published up to"
-        f" step {mark.steps} (fence at {fence.where}); use the latest store, else every loss grows:"
-        f" {command}"
     )

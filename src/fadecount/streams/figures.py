@@ -10,7 +10,6 @@ from __future__ import annotations
 
 import hashlib
 import struct
-from bisect import bisect_right
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 
@@ -30,21 +29,22 @@ _HEAD = struct.Struct("<iiB")
 """How many blocks and keys a body has, and the bytes of each value."""
 _SHAPE = slice(4, _HEAD.size)
 """Where a body says how many keys it has, and how wide its values are."""
-_PLACE = struct.Struct("<5q")
+_PLACE = struct.Struct("<6q")
 
 _ROWS = (
-    "SELECT first_tick, end_tick, body, digest FROM figures WHERE stream = ? AND level = ? AND"
-    " stage = ? AND first_tick >= COALESCE((SELECT MAX(first_tick) FROM figures WHERE stream = ?"
-    " AND level = ? AND stage = ? AND first_tick <= ?), ?) AND first_tick < ? ORDER BY first_tick"
+    "SELECT first_tick, end_tick, body, digest FROM figures WHERE stream = ? AND series = ? AND"
+    " level = ? AND stage = ? AND first_tick >= COALESCE((SELECT MAX(first_tick) FROM figures WHERE"
+    " stream = ? AND series = ? AND level = ? AND stage = ? AND first_tick <= ?), ?) AND"
+    " first_tick < ? ORDER BY first_tick"
 )
 """Begins with the row that holds the first tick, or the one before it."""
 
 
 @dataclass(frozen=True, slots=True, eq=False)
 class FigureRows:
-    """The figures of the adjacent blocks of a level, at a stage, that lie in the ticks from
-    ``first_tick`` to before ``end_tick``: values in the shape (blocks, keys of that time). Keys
-    that appeared by themselves are in ``keys``, sorted."""
+    """The figures of the adjacent blocks of a level of a series, at a stage, that lie in the ticks
+    from ``first_tick`` to before ``end_tick``: values in the shape (blocks, keys of that time).
+    Keys that appeared by themselves are in ``keys``, sorted."""
 
     level: int
     stage: int
@@ -52,6 +52,7 @@ class FigureRows:
     end_tick: int
     values: Numbers
     keys: Sequence[str] = ()
+    series: int = 0
 
 
 FigureSource = Callable[[int, int, int, int], Iterable[FigureRows]]
@@ -71,26 +72,6 @@ class Closed:
     def values(self) -> Numbers:
         """The running totals after each tick, in the shape (ticks, keys)."""
         return next(rows.values for rows in self.figures if rows.level != DISCOVERED)
-
-
-class FiguresInMemory:
-    """Figures that are kept nowhere else, in the order in which they were made."""
-
-    def __init__(self) -> None:
-        self._rows: dict[tuple[int, int], list[FigureRows]] = {}
-
-    def add(self, rows: FigureRows) -> None:
-        """Keep rows; those of a level and stage come in order."""
-        self._rows.setdefault((rows.level, rows.stage), []).append(rows)
-
-    def rows(self, level: int, stage: int, first_tick: int, end_tick: int) -> Iterator[FigureRows]:
-        """A :data:`FigureSource`."""
-        rows = self._rows.get((level, stage), [])
-        begin = bisect_right(rows, first_tick, key=lambda row: row.end_tick)
-        for row in rows[begin:]:
-            if row.first_tick >= end_tick:
-                return
-            yield row
 
 
 def earliest_step(mechanism: Mechanism, first_tick: int, kept: Sequence[int]) -> int:
@@ -128,21 +109,21 @@ def write_figures(database: Database, figures: Iterable[tuple[int, FigureRows]])
     rows = []
     for stream, each in figures:
         body = packed(each.values, each.keys, kind=_narrowest(each.values))
-        place = (stream, each.level, each.stage, each.first_tick, each.end_tick)
+        place = (stream, each.series, each.level, each.stage, each.first_tick, each.end_tick)
         rows.append((*place, body, _digest(body, *place)))
     database.change_many(
-        "INSERT INTO figures (stream, level, stage, first_tick, end_tick, body, digest)"
-        " VALUES (?, ?, ?, ?, ?, ?, ?)",
+        "INSERT INTO figures (stream, series, level, stage, first_tick, end_tick, body, digest)"
+        " VALUES (?, ?, ?, ?, ?, ?, ?, ?)",
         rows,
     )
 
 
 def read_figures(
-    database: Database, stream: int, level: int, stage: int, first: int, end: int
+    database: Database, stream: int, series: int, level: int, stage: int, first: int, end: int
 ) -> Iterator[FigureRows]:
     """The stored figures of the rows that hold ticks from ``first`` to before ``end``, in order.
     Adjacent rows for the same keys are given together: a row written by a tick is one block."""
-    place, waiting = (stream, level, stage), list[tuple[int, int, bytes]]()
+    place, waiting = (stream, series, level, stage), list[tuple[int, int, bytes]]()
     for begin, until, body, digest in database.query(_ROWS, (*place, *place, first, first, end)):
         if not isinstance(body, bytes) or digest != _digest(body, *place, begin, until):
             raise StoreError("a stored figure is damaged; take an intact copy of the store")

@@ -12,21 +12,23 @@ keys, not of events.
 from __future__ import annotations
 
 import hashlib
+import json
 import operator
 from collections import Counter
 from collections.abc import Hashable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from itertools import compress
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, Protocol
 
 import numpy as np
 from numpy.typing import NDArray
 
 from fadecount.counters.inputs import add_up
 from fadecount.errors import ClockError, FadecountError, InputError, ParameterError
-from fadecount.mechanisms.unit import ADDRESS_BYTES, Key, Noted, person_digest
+from fadecount.mechanisms.unit import ADDRESS_BYTES, CapKey, Key, person_digest
 from fadecount.streams.database import Context, placeholders
-from fadecount.streams.discovery import LONGEST_KEY, Counts, address_share, can_be_key
+from fadecount.streams.description import LONGEST_KEY, Description, can_be_key
+from fadecount.streams.discovery import Counts, address_share
 from fadecount.streams.embargo import full, hide, is_full, take_hidden
 from fadecount.streams.seal import SecretRows
 from fadecount.streams.status import Status, read_keys
@@ -37,6 +39,9 @@ the stream."""
 OF_THE_STREAM = 1 << 62
 """The block of the secret that lives as long as its stream; in the others, keys live for a tick or
 a day."""
+IN_A_SERIES = 1 << 32
+"""More than the keys of a series: the cell of a key is the number of its series times this, and its
+position."""
 FOLD_BYTES = 1 << 16
 """Accepted rows are added up into one when they are larger than this, and larger than that one."""
 
@@ -87,6 +92,49 @@ class Events:
     id: str | None = None
 
 
+class RowEntry(Protocol):
+    """A row of a publication as it counts in a tick; ``names`` are those of all notes that decide
+    what it adds."""
+
+    @property
+    def names(self) -> Sequence[bytes]:
+        """Of each note. Whatever counts, each is written."""
+
+
+class Adds(Protocol):
+    """What a row adds, as (number of the series, key, amount), and by how much the notes about its
+    person grow; or a ``reason`` why it adds nothing."""
+
+    @property
+    def added(self) -> Sequence[tuple[int, Key, int]]: ...
+
+    @property
+    def notes(self) -> Mapping[bytes, int]: ...
+
+    @property
+    def reason(self) -> int | None: ...
+
+
+class RowRule(Protocol):
+    """What rows add to the measures of a publication; the rule of :mod:`fadecount.sources`."""
+
+    def entry(self, event: Any, tick: int, secret: bytes, /) -> RowEntry | int:
+        """The row as it counts in a tick, or why it is left out. ``secret`` is the key of the names
+        of notes."""
+
+    def additions(self, entry: Any, notes: Mapping[bytes, int], /) -> Adds:
+        """What a row adds, given what is noted in the slot of its tick."""
+
+
+@dataclass(frozen=True, slots=True)
+class RowBatch:
+    """Rows of a publication that are accepted together, in the order of their arrival; a repeated
+    batch with the same ``id`` counts once."""
+
+    rows: Sequence[Any] = field(repr=False)
+    id: str | None = None
+
+
 class Intake:
     """Accepts events for the open tick of one stream.
 
@@ -101,19 +149,23 @@ class Intake:
         self.description = status.description
         """What the stream is: fixed and public."""
         self.positions: dict[str, int] = {}
-        """The position of every declared key."""
-        self._read_positions()
+        """The position of every declared key, where there is one series."""
+        self._widths, self._width = "", 0
+        """How many keys there are known to be, as it is stored, and in all."""
+        self._read_positions(json.dumps(status.widths))
         self._secret = self._secret_of(OF_THE_STREAM)
         self._unfolded = 0
         self._unjoined, self._joined = 0, (0, 0)
         """Entries since rows of hidden keys were joined; a block, and its entries until then."""
         self._full = False
 
-    def _read_positions(self, width: int = -1) -> None:
+    def _read_positions(self, widths: str) -> None:
         """Read the declared keys, unless those that are known are so many."""
-        if width != len(self.positions):
-            keys, _ = read_keys(self._database, self._id)
-            self.positions = {key: at for at, key in enumerate(keys)}
+        if widths != self._widths:
+            self._widths, self._width = widths, sum(json.loads(widths))
+            if len(self.description.series) == 1:
+                keys, _ = read_keys(self._database, self._id)
+                self.positions = {key: at for at, key in enumerate(keys)}
 
     def add(
         self,
@@ -165,6 +217,27 @@ class Intake:
             raise outcome
         return outcome
 
+    def take(
+        self,
+        batches: Sequence[RowBatch],
+        rule: RowRule,
+        at: float | None = None,
+        position: ReadPosition | None = None,
+    ) -> Accepted:
+        """Accept rows of a publication, in one transaction: each counts in all its measures. The
+        others are as for :meth:`accept`. ``reasons`` of the result say for each batch why which of
+        its rows add nothing, for the operator only."""
+        not_before = None if at is None else self.description.ticks.at(at)
+        (outcome,) = accept_together([Acceptance(self, batches, not_before, position, rule)])
+        if isinstance(outcome, FadecountError):
+            raise outcome
+        return outcome
+
+    def noted(self, names: Sequence[bytes]) -> Numbers:
+        """The numbers of some notes about the open slot of the unit."""
+        counted = self._counted(self._open_block(), names)
+        return np.array([counted.get(each, 0) for each in names], dtype=np.int64)
+
     def persons_counted(
         self, persons: Sequence[str | bytes], keys: Sequence[Key] | None = None
     ) -> Numbers:
@@ -191,7 +264,7 @@ class Intake:
     def _open_block(self) -> int:
         """The open tick, or its day."""
         ((last,),) = self._database.query("SELECT last_tick FROM streams WHERE id = ?", (self._id,))
-        return self.description.block_of(int(last) + 1)
+        return self.description.slot_of(int(last) + 1)
 
     def _counted(self, block: int, hashes: Iterable[bytes]) -> dict[bytes, int]:
         counted: dict[bytes, int] = {}
@@ -215,7 +288,7 @@ class Intake:
         ((_, secret),) = self._rows.read("secrets", "block = ?", block)
         return bytes(secret)
 
-    def note_persons(self, block: int, counted: Mapping[Noted, int]) -> None:
+    def note_persons(self, block: int, counted: Mapping[CapKey, int]) -> None:
         """Note what of persons, by their digests, a source has counted in a block, as
         :meth:`Unit.takes` notes it, in the transaction that closes the ticks of these events."""
         names: dict[bytes, int] = {}
@@ -239,19 +312,76 @@ class Intake:
     def _accept(self, acceptance: Acceptance) -> Accepted | FadecountError:
         """Inside a transaction, until whose end the open tick stays open. An error is returned
         before anything is written."""
-        sql = "SELECT last_tick + 1, width FROM streams WHERE id = ?"
+        sql = "SELECT last_tick + 1, widths FROM streams WHERE id = ?"
         rows = self._database.query(sql + self._database.for_share, (self._id,))
         if not rows:
             return ParameterError("stream must exist to accept events; it was deleted")
-        tick, width = map(int, rows[0])
+        tick, widths = int(rows[0][0]), rows[0][1]
         if acceptance.not_before is not None and tick < acceptance.not_before:
             return ClockError("the open tick is over; close it before events are added")
         if self._full:
             return full()
-        self._read_positions(width)  # a key that was hidden so far may be declared now
+        self._read_positions(widths)  # a key that was hidden so far may be declared now
         fresh = self._remember([each.id for each in acceptance.events], tick)
         new = list(compress(acceptance.events, fresh))
-        return Accepted(fresh, self._write(tick, new, acceptance.position))
+        if acceptance.position is not None:
+            self._rows.put("positions", (acceptance.position.source, acceptance.position.body))
+        if acceptance.rule is None:
+            return Accepted(fresh, self._write(tick, [e for e in new if isinstance(e, Events)]))
+        batches = [each for each in new if isinstance(each, RowBatch)]
+        reasons = self._take(tick, batches, acceptance.rule)
+        return Accepted(fresh, sum(each.count(None) for each in reasons), reasons)
+
+    def _take(
+        self, tick: int, batches: Sequence[RowBatch], rule: RowRule
+    ) -> list[list[int | None]]:
+        """Store what the rows of some batches add to each series, and the notes about their
+        persons; returns for each row why it adds nothing (None: it does)."""
+        slot, secret = self.description.slot_of(tick), self.person_key
+        entries = [[rule.entry(row, tick, secret) for row in each.rows] for each in batches]
+        flat = [each for some in entries for each in some if not isinstance(each, int)]
+        more = dict.fromkeys((name for each in flat for name in each.names), 0)
+        notes = self._notes(slot, more)
+        cells, amounts = list[int](), list[int]()
+        hidden: dict[int, Counter[str]] = {each.number or 0: Counter() for each in self._hiding}
+
+        def adds(entry: RowEntry | int) -> int | None:
+            if isinstance(entry, int):
+                return entry
+            adding = rule.additions(entry, notes)
+            for name, number in adding.notes.items():
+                notes[name] += number
+                more[name] += number
+            for series, key, amount in adding.added:
+                if isinstance(key, str):
+                    hidden[series][key] += amount
+                else:
+                    cells.append(series * IN_A_SERIES + key)
+                    amounts.append(amount)
+            return adding.reason
+
+        reasons = [[adds(each) for each in some] for some in entries]
+        if more:  # all of them: what is written does not reveal whether something counts
+            self._note(slot, more)
+        rows = sum(map(len, entries))
+        for series, counts in hidden.items():
+            self.store_hidden(slot, counts, rows, series=series)
+        if batches:
+            at = np.array(cells, dtype=np.int64), np.array(amounts, dtype=np.int64)
+            self._insert(*at, rows * len(self.description.series))
+        return reasons
+
+    def _notes(self, slot: int, names: Iterable[bytes]) -> dict[bytes, int]:
+        """The numbers of notes. After this, other processes wait with them."""
+        wanted = dict.fromkeys(names, 0)
+        if self._database.for_update:
+            return self._note(slot, wanted) if wanted else {}
+        return wanted | self._counted(slot, wanted)
+
+    @property
+    def _hiding(self) -> list[Description]:
+        """The parts in which keys are hidden."""
+        return [each for each in self.description.parts if each.hidden is not None]
 
     def checked(self, batch: Batch) -> Events:
         """A batch as events that can be accepted, or an ``InputError``; for known keys without the
@@ -290,9 +420,9 @@ class Intake:
                 raise InputError(f"key must be 1 to {LONGEST_KEY} printable characters")
             return keys
         if not self.positions.keys() >= set(keys):  # it may be declared by now
-            sql = "SELECT width FROM streams WHERE id = ?"
-            for (width,) in self._database.query(sql, (self._id,)):
-                self._read_positions(int(width))
+            sql = "SELECT widths FROM streams WHERE id = ?"
+            for (widths,) in self._database.query(sql, (self._id,)):
+                self._read_positions(widths)
         if not self.positions.keys() >= set(keys):
             raise InputError(
                 "key must be declared, got an unknown one; declare it first, or count it under one"
@@ -323,7 +453,7 @@ class Intake:
             person + text, key=self._secret, person=kind, digest_size=16
         ).digest()
 
-    def _write(self, tick: int, taken: Sequence[Events], position: ReadPosition | None) -> int:
+    def _write(self, tick: int, taken: Sequence[Events]) -> int:
         """Store the events within their persons' caps for the open tick; returns how many there
         are."""
         description, block = self.description, self.description.block_of(tick)
@@ -341,8 +471,6 @@ class Intake:
             keys = np.array([key for key, times, _, _ in counted if times], dtype=np.int64)
             sums = [times * amount for _, times, amount, _ in counted if times]
             self._insert(keys, np.array(sums, dtype=np.int64), len(entries))
-        if position is not None:
-            self._rows.put("positions", (position.source, position.body))
         return sum(times for _, times, _, _ in entries)
 
     def _hide(self, block: int, entries: Sequence[Entry]) -> list[Entry]:
@@ -386,11 +514,13 @@ class Intake:
             return counts
         return hidden.sampled(counts, self._secret_of(block))
 
-    def store_hidden(self, block: int, counts: Counts, entries: int = 0) -> None:
+    def store_hidden(
+        self, block: int, counts: Counts, entries: int = 0, *, series: int = 0
+    ) -> None:
         """Store how many more persons brought which hidden keys, in a transaction. From time to
         time the rows of the day are joined: after so many ``entries``, whatever their keys are, or
         a pause would tell how many keys are hidden."""
-        hide(self._rows, block, counts)
+        hide(self._rows, series, block, counts)
         before = self._joined[1] if self._joined[0] == block else 0
         self._joined = block, before
         self._unjoined += 1 + entries
@@ -400,13 +530,15 @@ class Intake:
 
     def _join_hidden(self, block: int, without: Iterable[str] = ()) -> None:
         """Join the rows of hidden keys of the open day, and destroy what they hold of some keys."""
-        joined = take_hidden(self._rows, block + 1).get(block, {})
-        for key in without:
-            joined.pop(key, None)
-        # what brings one key too many is stored; then everything is refused, whatever its key is
-        self._full = is_full(joined)
-        self._unjoined = 0
-        hide(self._rows, block, joined)
+        self._unjoined, self._full = 0, False
+        for part in self._hiding:
+            series = part.number or 0
+            joined = take_hidden(self._rows, series, block + 1).get(block, {})
+            for key in without:
+                joined.pop(key, None)
+            # what brings one key too many is stored; then everything is refused, whatever its key
+            self._full = self._full or is_full(joined)
+            hide(self._rows, series, block, joined)
 
     def _capped(self, block: int, entries: Sequence[Entry]) -> list[Entry]:
         """These entries with as many of their events as count, by :meth:`Unit.takes`."""
@@ -458,7 +590,7 @@ class Intake:
         """Store what counts of so many ``entries``. From time to time the rows are added up: after
         so many entries, whether they count or not, or a pause would tell how many do."""
         self._unfolded += _ROW_BYTES + 16 * entries
-        if self._unfolded > max(FOLD_BYTES, 16 * len(self.positions)):
+        if self._unfolded > max(FOLD_BYTES, 16 * self._width):
             waiting = [_unpacked(body) for (body,) in self._rows.take("inputs")]
             keys, counts = np.concatenate([*waiting, (keys, counts)], axis=1)
             keys, places = np.unique(keys, return_inverse=True)
@@ -492,17 +624,21 @@ class Acceptance:
     an event counted in a tick before its own would have lost more than its time says."""
 
     intake: Intake
-    events: Sequence[Events]
+    events: Sequence[Events | RowBatch]
     not_before: int | None = None
     position: ReadPosition | None = None
+    rule: RowRule | None = None
+    """What rows of a publication add."""
 
 
 class Accepted(NamedTuple):
     """For each of the events whether they are new (False: their id counted before), and how many
-    count: that number is for the operator only."""
+    count: that number is for the operator only. For each new batch of rows, why which of them add
+    nothing."""
 
     fresh: list[bool]
     counted: int
+    reasons: Sequence[Sequence[int | None]] = ()
 
 
 def accept_together(acceptances: Sequence[Acceptance]) -> list[Accepted | FadecountError]:
@@ -527,18 +663,21 @@ def accept_together(acceptances: Sequence[Acceptance]) -> list[Accepted | Fadeco
 
 def take_inputs(context: Context, statuses: Sequence[Status]) -> dict[int, Numbers]:
     """Add up the inputs accepted so far for some streams and remove them, inside the transaction
-    that closes their ticks."""
+    that closes their ticks: one count for each key, series after series."""
     sums = {status.id: np.zeros(status.width, dtype=np.int64) for status in statuses}
+    before = {status.id: np.cumsum([0, *status.widths[:-1]]) for status in statuses}
     rows = {status.id: SecretRows(context, status.uid, status.id) for status in statuses}
     streams = list(rows)
     sql = f"DELETE FROM inputs WHERE stream IN ({placeholders(streams)}) RETURNING stream, body"  # noqa: S608
     for stream, body in context.database.query(sql, streams):
-        add_up(sums[stream], *_unpacked(rows[stream].opened("inputs", body)))
+        cells, amounts = _unpacked(rows[stream].opened("inputs", body))
+        columns = before[stream][cells // IN_A_SERIES] + cells % IN_A_SERIES
+        add_up(sums[stream], columns, amounts)
     return sums
 
 
 def _unpacked(body: bytes) -> Numbers:
-    """The keys of accepted events, and how much each gets."""
+    """The cells of accepted events, and how much each gets."""
     return np.frombuffer(body, dtype="<i8").astype(np.int64).reshape(2, -1)
 
 

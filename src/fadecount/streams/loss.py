@@ -1,30 +1,5 @@
-"""The privacy loss of a stream for one unit, over all of its histories; and of a group: streams
-that count the same people, with one promise for all of them together.
-
-An operator may open a store that is older than what was published. From then on the stream has two
-histories: the published one, up to some step ``last``, and the one that continues from the store.
-They share the noise variables drawn before they diverged; each later interval has one variable in
-each history.
-
-The rule for histories. Take the earliest step in which one of the histories counted the event, and
-the ``k`` histories that were published up to that step or further. The loss is at most ``k`` times
-the loss at the age from that step to the latest end.
-
-The proof. What turns the outputs of one history into those without the event is a shift of its
-noise. The stated loss is the cost of one that uses only variables drawn at or after the step of the
-event (docs/theory.md, section 4, claim 3). An event from before the histories parted is in the same
-step of each: take the shift for the latest end, and apply it in all of them. Shared variables are
-shifted once, others once in each history. An event from after that point may be in different steps
-of different histories: each history has its own shift, of variables that are its own. Either way
-each history costs at most the loss at the greatest age; one that ended before the event costs
-nothing. Events are never counted before their time, so the step of an event's own time is at most
-the earliest one.
-
-tests/streams/test_forks.py compares the rule with linear programs.
-
-If the fence is lost, it is unknown how far the other history went: then its last step is None, and
-the loss is that of the greatest possible age, in all histories. The number of histories is unknown
-too: the operator states it.
+"""The privacy loss of a stream for one unit; and of a group: streams that count the same people,
+with one promise for all of them together.
 
 The rule for groups. Streams draw their noise independently. So what everything published by a group
 reveals about one unit is the sum of the losses of its streams, each at the age of the unit. A unit
@@ -41,8 +16,9 @@ from __future__ import annotations
 
 import math
 import re
+from abc import ABC, abstractmethod
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from fractions import Fraction
 from functools import cached_property, lru_cache
 from typing import Any
@@ -53,42 +29,19 @@ from numpy.typing import ArrayLike
 from fadecount.checks import LONGEST, require_real
 from fadecount.durations import format_duration, parse_duration
 from fadecount.errors import ParameterError, bad_parameter
-from fadecount.mechanisms import ONE_EVENT, Loss, Mechanism, Unit
+from fadecount.mechanisms import ONE_EVENT, Blocks, Loss, Mechanism, Unit
+from fadecount.mechanisms.levels import MILLION
 from fadecount.mechanisms.loss import round_up
+from fadecount.planning.publication import Series
 from fadecount.rounding import DUST, shown_loss
 from fadecount.streams.discovery import HiddenKeys
 
-Forks = tuple[int | None, ...]
-"""The other published histories of a stream: the last step of each (None: unknown)."""
 
+class UnitLoss(ABC):
+    """The privacy loss of one protected unit, by its age, given everything that a stream or a
+    publication has published. Every output uses this class."""
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class StreamLoss:
-    """The privacy loss of a stream for one protected unit, given everything published. Every output
-    uses this class.
-
-    A unit changes counts by up to ``sensitivity``, all keys together. ``steps`` is the number of
-    published steps of this history; ``forks`` are the other histories. Every figure is an upper
-    bound, rounded up.
-
-    Under each of its keys a unit is counted as declared or as ``hidden``, so it loses the larger of
-    both; under a hidden key that also counts in ``other``, their sum. With hidden keys the loss may
-    be larger with the chance :attr:`delta`. Nothing is shown of a hidden key before its slot ends,
-    which is ``open_ticks`` ticks or more after its first.
-
-    >>> import fadecount as fc
-    >>> fading = fc.Gradual(epsilon=0.125)
-    >>> loss = StreamLoss(mechanism=fading, forks=(20,), steps=15)
-    >>> loss.of_step(5).epsilon == 2 * fading.loss(15), loss.at_age(0).epsilon == 2 * fading.loss(5)
-    (True, True)
-    """
-
-    mechanism: Mechanism
-    sensitivity: int = 1
-    forks: Forks = ()
-    steps: int = 0
-    hidden: HiddenKeys | None = None
-    open_ticks: int = 0
+    hidden: HiddenKeys | None
 
     @property
     def delta(self) -> float:
@@ -98,42 +51,12 @@ class StreamLoss:
     @property
     def exception(self) -> str:
         """The end of a sentence about a loss: the chance with which it may be larger, if any."""
-        return "" if self.hidden is None else f", {self.hidden.exception(self.histories)}"
+        return "" if self.hidden is None else f", {self.hidden.exception}"
 
-    @property
-    def histories(self) -> int:
-        """How many histories of the stream were published, this one included."""
-        return 1 + len(self.forks)
-
-    def of_step(self, step: int) -> Loss:
-        """The loss of a unit at ``step``, from all that is published.
-
-        The step is that of the unit's own time, or the earliest in which any history counted it: a
-        late unit may be in different steps of different histories.
-        """
-        others = [end for end in self.forks if end is None or end >= step]
-        if step > self.steps and not others:
-            return Loss(0.0)
-        ends = [self.steps, *(step + LONGEST if end is None else end for end in others)]
-        return self._total(max(ends) - step, len(ends))
-
-    def at_age(self, age: int, *, due: int | None = None) -> Loss:
-        """The loss of a unit of that age in ticks (since the first tick of its slot), at any
-        position in the stream, over all histories.
-
-        The age is counted up to step ``due``, the last one that is over by the clock (by default
-        the last one published). Releases that are ahead of it, here or in another history, make the
-        unit that much older.
-        """
-        oldest = min(age + self.ahead(due), LONGEST)
-        return _loss_at(replace(self, forks=(), steps=0), oldest, self.histories)
-
-    def ahead(self, due: int | None = None) -> int:
-        """How many ticks the releases are ahead of step ``due`` (the last one published), here or
-        in another history."""
-        clock = self.steps if due is None else due
-        ends = [clock, self.steps, *(LONGEST + clock if end is None else end for end in self.forks)]
-        return max(ends) - clock
+    def at_age(self, age: int) -> Loss:
+        """The loss of a unit that is so many ticks old: from the first tick of its slot to the last
+        published one, at any position in the stream."""
+        return _loss_at(self, min(age, LONGEST))
 
     def of_person(
         self,
@@ -142,11 +65,11 @@ class StreamLoss:
         every: int,
         during: int,
         tick_seconds: int,
-        due: int | None = None,
+        ahead: int = 0,
         unit: Unit = ONE_EVENT,
     ) -> Loss:
         """The loss of someone who came up to ``visits`` times in any ``every`` seconds, during the
-        last ``during`` seconds.
+        last ``during`` seconds, where releases are so many ticks ``ahead`` of the clock.
 
         An upper bound whenever the visits were. Losses never fall with the age, so they weigh most
         if each period has all of its visits at its beginning; the last period may be shorter, and
@@ -154,19 +77,110 @@ class StreamLoss:
         the smaller of both bounds holds. (Each visit costs at most a unit of its own age, also
         where the unit is a day.)
         """
-        ahead = self.ahead(due)
         ages = -(-np.arange(during, 0, -every, dtype=np.int64) // tick_seconds)
-        loss = self._total(ages + ahead, self.histories, visits)
+        loss = self.total(ages + ahead, visits)
         if unit.of == "event" or unit.per != "tick":
             return loss
         newest = -1 if ahead else 0  # releases ahead of the clock hold the present tick
         each_tick = np.arange(newest, -(-during // tick_seconds) + 1, dtype=np.int64)
-        by_tick = self._total(each_tick + ahead, self.histories)
-        return min(loss, by_tick, key=lambda one: one.epsilon)
+        return min(loss, self.total(each_tick + ahead), key=lambda one: one.epsilon)
 
-    def _total(self, age: ArrayLike, histories: int, units: int = 1, open_ticks: int = 0) -> Loss:
+    @property
+    @abstractmethod
+    def grows_at(self) -> tuple[int, ...]:
+        """The ages in ticks at which the loss of blocks grows; none of a smooth curve."""
+
+    def exact(self, age: int) -> Loss:
+        """:meth:`at_age`, computed."""
+        return self.total(age)
+
+    @abstractmethod
+    def total(self, age: ArrayLike, units: int = 1) -> Loss:
+        """The sum of the losses of so many visits at each of these ages. Each costs at most a unit
+        whose slot ended with it."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class PublicationLoss(UnitLoss):
+    """The loss of a publication: the sum of those of all series that are open at the same time,
+    exact in millionths; the largest such sum, where measures begin and end.
+
+    The age of a unit counts from the calendar start of its slot. A block of a level ends at the
+    earliest a fixed number of ticks later (``Series.shifts``): the unit is that much older when the
+    block is published. What would end earlier waits.
+    """
+
+    together: tuple[tuple[Series, ...], ...]
+    hidden: HiddenKeys | None = None
+
+    def total(self, age: ArrayLike, units: int = 1) -> Loss:
+        ages = np.clip(age, 0, LONGEST).ravel().tolist()
+        mechanism, weight = self.together[0][0].mechanism, self.together[0][0].weight
+        if not isinstance(mechanism, Blocks):  # alone in its publication
+            return mechanism.composed_loss(ages, times=units * weight)
+        return Loss(units * sum(self._millionths(each, shifted=False) for each in ages) / MILLION)
+
+    def exact(self, age: int) -> Loss:
+        if not isinstance(self.together[0][0].mechanism, Blocks):
+            return self.total(age)
+        return Loss(self._millionths(age, shifted=True) / MILLION)
+
+    @property
+    def grows_at(self) -> tuple[int, ...]:
+        ages: set[int] = set()
+        for each in {series for together in self.together for series in together}:
+            if isinstance(each.mechanism, Blocks):
+                pairs = zip(each.mechanism.levels, each.shifts, strict=True)
+                ages |= {shift + stage.lag for level, shift in pairs for stage in level.stages}
+        return tuple(sorted(ages))
+
+    def _millionths(self, age: int, *, shifted: bool) -> int:
+        """The loss of a unit, by its age from the start of its slot; of everything that a unit did
+        in a tick, by the age of that tick, if it is not ``shifted``."""
+        return max(
+            sum(each.millionths(age, shifted=shifted) for each in series)
+            for series in self.together
+        )
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class StreamLoss(UnitLoss):
+    """The privacy loss of a stream with one mechanism.
+
+    A unit changes counts by up to ``sensitivity``, all keys together. Every figure is an upper
+    bound, rounded up.
+
+    Under each of its keys a unit is counted as declared or as ``hidden``, so it loses the larger of
+    both; under a hidden key that also counts in ``other``, their sum. With hidden keys the loss may
+    be larger with the chance :attr:`delta`. Nothing is shown of a hidden key before its slot ends,
+    which is ``open_ticks`` ticks or more after its first.
+
+    >>> import fadecount as fc
+    >>> fading = fc.Gradual(epsilon=0.125)
+    >>> StreamLoss(mechanism=fading, sensitivity=2).at_age(5).epsilon == 2 * fading.loss(5)
+    True
+    """
+
+    mechanism: Mechanism
+    sensitivity: int = 1
+    hidden: HiddenKeys | None = None
+    open_ticks: int = 0
+
+    @property
+    def grows_at(self) -> tuple[int, ...]:
+        if not isinstance(self.mechanism, Blocks):
+            return ()
+        return tuple(age for age, _ in self.mechanism.loss_steps())
+
+    def exact(self, age: int) -> Loss:
+        return self._total(age, 1, self.open_ticks)
+
+    def total(self, age: ArrayLike, units: int = 1) -> Loss:
+        return self._total(age, units, 0)
+
+    def _total(self, age: ArrayLike, units: int, open_ticks: int) -> Loss:
         ages = np.clip(age, 0, LONGEST)
-        times = units * self.sensitivity * histories
+        times = units * self.sensitivity
         if self.hidden is None:
             return self.mechanism.composed_loss(ages, times=times)
         parts: list[tuple[Loss, int]] = []
@@ -175,7 +189,7 @@ class StreamLoss:
             since_end, discovery = each - open_ticks, self.hidden.discovery
             epsilon = float(discovery.loss(since_end)) if since_end >= 0 else 0.0
             once = Loss(epsilon, discovery.delta if epsilon else 0.0)
-            hidden = Loss.together([(once, units * histories)])
+            hidden = Loss.together([(once, units)])
             if self.hidden.other is not None:
                 parts += [(shown, 1), (hidden, 1)]
             else:
@@ -184,9 +198,9 @@ class StreamLoss:
 
 
 @lru_cache(maxsize=4096)
-def _loss_at(loss: StreamLoss, age: int, histories: int) -> Loss:
+def _loss_at(loss: UnitLoss, age: int) -> Loss:
     """Groups add up the same losses of many streams; some take 15 ms each."""
-    return loss._total(np.array([age]), histories, open_ticks=loss.open_ticks)
+    return loss.exact(age)
 
 
 # Groups
@@ -270,7 +284,7 @@ class Member:
     """A stream of a group, there or deleted: its loss, and the length of its ticks."""
 
     name: str
-    loss: StreamLoss
+    loss: UnitLoss
     tick_seconds: int
 
 
@@ -283,10 +297,8 @@ class GroupLoss:
     members: tuple[Member, ...]
 
     def at(self, age_seconds: float | None) -> float:
-        """The loss of a unit of that age (None: of any age): at most the promise, except where
-        histories were accepted that nobody had planned for. An upper bound, also with streams that
-        join the group later.
-        """
+        """The loss of a unit of that age (None: of any age): at most the promise. An upper bound,
+        also with streams that join the group later."""
         total = self.total(age_seconds)
         limit = self.group.limit(age_seconds)
         if total is None:
@@ -338,16 +350,13 @@ class GroupLoss:
     def about(self) -> dict[str, Any]:
         """What readers of one stream are told: name, unit, and the loss of all streams together up
         to each age (null: for ever), also in words."""
-        stated = tuple((age, self.at(age)) for age, _ in self.group.promise)
         delta = "" if self.delta is None else f", except with a chance of {self.delta:g}"
-        broken = ", more than promised, since other histories were accepted"
         return {
             "name": self.group.name,
-            "text": f"{self.group.name}: {_in_words(stated)}{delta} for {self.unit}"
-            f"{'' if stated == self.group.promise else broken}, by all streams of the group"
-            " together",
+            "text": f"{self.group.name}: {self.group.text}{delta} for {self.unit}"
+            ", by all streams of the group together",
             "unit": self.unit,
-            "curve": [{"age_seconds": age, "loss": loss} for age, loss in stated],
+            "curve": [{"age_seconds": age, "loss": loss} for age, loss in self.group.promise],
             "delta": self.delta,
         }
 

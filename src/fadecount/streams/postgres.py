@@ -57,11 +57,11 @@ class PostgresDatabase(Database):
         self.change("SET synchronous_commit = on")
         for name, value in _KEEPALIVE.items():
             self.change(f"SET tcp_{name} = {value}")
-        with self.transaction():
-            self.query("SELECT pg_advisory_xact_lock(?)", (_CREATION_LOCK,))
-            first = next(iter(tables))
-            if self.query("SELECT to_regclass(?)::text", (first,))[0][0] is None:
-                self.create(tables, indexes)
+        self.query("SELECT pg_advisory_lock(?)", (_CREATION_LOCK,))
+        first = next(iter(tables))
+        if self.query("SELECT to_regclass(?)::text", (first,))[0][0] is None:
+            self.create(tables, indexes)
+        self.query("SELECT pg_advisory_unlock(?)", (_CREATION_LOCK,))
 
     @cached_property
     def places(self) -> frozenset[str]:
@@ -90,6 +90,9 @@ class PostgresDatabase(Database):
     def _execute(self, sql: str, values: Sequence[Any]) -> Any:
         # without values, the server takes several statements at once
         return self._connection.execute(sql.replace("?", "%s"), values or None, binary=bool(values))
+
+    def _execute_script(self, statements: Sequence[str]) -> None:
+        self._connection.execute(";".join(("BEGIN", *statements, "COMMIT")))
 
     def _execute_many(self, sql: str, rows: Sequence[Sequence[Any]]) -> int:
         return super()._execute_many(sql.replace("?", "%s"), rows)

@@ -3,6 +3,7 @@ inputs."""
 
 from __future__ import annotations
 
+import json
 from collections.abc import Sequence
 from functools import partial
 from pathlib import Path
@@ -24,6 +25,8 @@ from fadecount.streams.status import (
 
 if TYPE_CHECKING:
     import polars
+
+    from fadecount.planning.publication import Part
 
 
 class Reader:
@@ -63,8 +66,8 @@ class Reader:
 
     def published(self) -> list[tuple[str, int, int]]:
         """(name, last published tick, number of keys) of every stream."""
-        rows = self.database.query("SELECT name, published_tick, width FROM streams")
-        return [(name, int(tick), int(width)) for name, tick, width in rows]
+        rows = self.database.query("SELECT name, published_tick, widths FROM streams")
+        return [(name, int(tick), sum(json.loads(widths))) for name, tick, widths in rows]
 
     def status(self, name: str) -> Status:
         """What the stream is, and where it is in time."""
@@ -75,28 +78,34 @@ class Reader:
         return read_statuses(self.database, after=after, limit=limit)
 
     def keys(self, name: str) -> tuple[str, ...]:
-        """The keys of a stream, in order."""
+        """The keys of a stream with one series, in order."""
         return self.declared(self.status(name))[0]
 
     def stream(self, name: str) -> Published:
-        """What a stream has published, for questions about it."""
-        status = self.status(name)
+        """What a stream with one series has published, for questions about it."""
+        (status,) = self.status(name).parts
         return self.published_of(status, *self.declared(status))
 
+    def series(self, name: str, measure: str, part: Part = "keys") -> Published:
+        """What a publication has published of a part of a measure."""
+        status = self.status(name)
+        each = status.parts[status.description.number_of(measure, part)]
+        return self.published_of(each, *self.declared(each))
+
     def declared(self, status: Status) -> tuple[Keys, KeySteps]:
-        """The keys of a stream, and when which of them were declared: see ``Published``."""
-        return read_keys(self.database, status.id)
+        """The keys of a series, and when which of them were declared: see ``Published``."""
+        return read_keys(self.database, status.id, status.description.number or 0)
 
     def published_of(
         self, status: Status, keys: tuple[str, ...], steps: Sequence[tuple[int, int]]
     ) -> Published:
-        """What a stream with this status and these keys has published."""
+        """What a series with this status and these keys has published."""
         return Published(
             description=status.description,
             keys=keys,
             first_tick=status.first_tick,
             steps=status.published_steps,
-            source=partial(read_figures, self.database, status.id),
+            source=partial(read_figures, self.database, status.id, status.description.number or 0),
             calendar=status.calendar,
             key_steps=steps,
             kept=status.kept,
@@ -123,13 +132,15 @@ class Reader:
         most this.
         """
         status = self.status(name)
-        described = status.description
+        described, last = status.description, status.published_tick
         first = described.ticks_of(described.block_of(tick)).start
-        return status.loss.of_step(max(1, status.step_of(first))).epsilon
+        if not status.published_steps or last < first:
+            return 0.0
+        return described.loss.at_age(last - first).epsilon
 
     def curve(self, name: str, ages: Sequence[int]) -> list[float]:
-        """The loss at each age in ticks of a unit of that age, in all histories."""
-        loss = self.status(name).loss
+        """The loss at each age in ticks of a unit of that age."""
+        loss = self.status(name).description.loss
         return [loss.at_age(age).epsilon for age in ages]
 
     def close(self) -> None:

@@ -25,9 +25,9 @@ ROWS_AT_ONCE = 1024
 _STEPS = 64
 """Figures are removed at most so many times per retention period, not at every tick."""
 
-_REMOVE = """DELETE FROM figures WHERE stream = ? AND level = ? AND stage = ? AND first_tick IN (
-    SELECT first_tick FROM figures WHERE stream = ? AND level = ? AND stage = ? AND first_tick < ?
-    AND end_tick <= ? ORDER BY first_tick LIMIT ?)"""
+_REMOVE = """DELETE FROM figures WHERE stream = ? AND series = ? AND level = ? AND stage = ? AND
+    first_tick IN (SELECT first_tick FROM figures WHERE stream = ? AND series = ? AND level = ? AND
+    stage = ? AND first_tick < ? AND end_tick <= ? ORDER BY first_tick LIMIT ?)"""
 
 NEEDS_UPKEEP = (
     "SELECT name FROM streams WHERE retain_seconds IS NOT NULL AND published_tick >= upkeep_tick"
@@ -43,17 +43,19 @@ def keep_up(context: Context, status: Status) -> bool:
 
     Readers get none of them from the first time on. A row goes when all of its figures may.
     """
-    database, before, cuts = context.database, kept_ticks(status), first_ticks_to_keep(status)
+    database, description = context.database, status.description
+    before = tuple(map(kept_ticks, status.parts))
+    cuts = tuple(map(first_ticks_to_keep, status.parts))
     removed = 0
     with database.transaction():
-        for level, cut in enumerate(cuts):
-            if cut > before[level]:
-                shown = status.description.ticks.local(cut)
-                name = status.description.name
-                context.audit_log.record(Act.RELEASES_REMOVED, name, level=level, before=shown)
-            for stored in _stored_with(status, level):
-                place = (status.id, *stored)
-                removed += database.change(_REMOVE, (*place, *place, cut, cut, ROWS_AT_ONCE))
+        for number, part in enumerate(status.parts):
+            for level, cut in enumerate(cuts[number]):
+                if cut > before[number][level]:
+                    shown, name = description.ticks.local(cut), part.description.label
+                    context.record(Act.RELEASES_REMOVED, name, level=level, before=shown)
+                for stored in _stored_with(part, level):
+                    place = (status.id, number, *stored)
+                    removed += database.change(_REMOVE, (*place, *place, cut, cut, ROWS_AT_ONCE))
         if cuts != before:
             sql = "UPDATE streams SET kept = ? WHERE id = ?"
             database.change(sql, (json.dumps(cuts), status.id))
@@ -65,7 +67,7 @@ def keep_up(context: Context, status: Status) -> bool:
 
 
 def first_ticks_to_keep(status: Status) -> tuple[int, ...]:
-    """For each level the first tick whose figures the retention of a stream keeps; the same as now
+    """For each level the first tick whose figures the retention of a series keeps; the same as now
     if it keeps all that is there. The last figure always stays."""
     now, last = kept_ticks(status), status.published_tick
     first, ticks = status.first_tick, status.description.ticks

@@ -1,22 +1,28 @@
 """What a stream counts with, in a store: only what changed is written, and what is read back is
 checked as a whole.
 
-A stream of blocks is a :class:`~fadecount.counters.figures.FigureMaker`: the counts of its open
-blocks are rows of ``state``. Any other stream is a :class:`~fadecount.counters.Counter`, whose
-parts are rows of ``state``.
+Each series has a machine. One of blocks is a :class:`~fadecount.counters.figures.FigureMaker`: the
+counts of its open blocks are rows of ``state``. Any other one is a
+:class:`~fadecount.counters.Counter`, whose parts are rows of ``state``.
+
+One more row holds a digest of all parts, of the keys and of what the stream is, at its last commit.
+It finds what neither SQLite's ``integrity_check`` nor the digest of a single body does: a part that
+is missing or older than the others (a write that the disk has lost), whose noise would be used
+again; and a bit that flipped in the description, such as in a budget, or in a key.
 """
 
 from __future__ import annotations
 
 import hashlib
 import json
-from collections.abc import Iterator, Sequence
-from dataclasses import dataclass, field, replace
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
+from fadecount.counters import Counter
 from fadecount.counters.counter import counter_of, parts_of, widen
 from fadecount.counters.figures import FigureMaker, OpenBlock
 from fadecount.counters.state import Parts
@@ -24,19 +30,20 @@ from fadecount.errors import StoreError
 from fadecount.mechanisms import Blocks
 from fadecount.streams.database import Context, Database
 from fadecount.streams.embargo import Machine, next_public_tick
-from fadecount.streams.seal import SecretRows, insert_sealed
-from fadecount.streams.status import Status, read_keys, read_status
+from fadecount.streams.seal import TAG, SecretRows, insert_sealed
+from fadecount.streams.status import Status, read_keys
 
-TOTAL, TAIL, DELAYED, OPEN = 0, 1, 2, 3
+TOTAL, TAIL, DELAYED, OPEN, WHOLE = 0, 1, 2, 3, 4
 """Kinds in ``state``: the sum, the noise of a level, the input of a step that is still delayed; the
-open block of a level."""
-Name = tuple[int, int]
-"""Kind and number."""
+open block of a level; the digest of all of them."""
+Name = tuple[int, int, int]
+"""Number of the series, kind and number of a part."""
+_WHOLE = (0, WHOLE, 0)
 
 
 @dataclass(frozen=True, slots=True)
 class Changes:
-    """Rows to write (stream, kind, number, body) and to remove (without a body)."""
+    """Rows to write (stream, series, kind, number, body) and to remove (without a body)."""
 
     written: list[tuple[Any, ...]] = field(default_factory=list)
     gone: list[tuple[Any, ...]] = field(default_factory=list)
@@ -44,19 +51,21 @@ class Changes:
 
 class StoredState:
     """What one stream counts with, and its parts as they are stored: what was written last (to see
-    what changes) and digests (to see damage)."""
+    what changes) and their tags (to see damage)."""
 
-    machine: Machine
+    machines: list[Machine]
+    """One for each series."""
 
     def __init__(self, context: Context, status: Status) -> None:
         self._context, self._stream = context, status.id
-        self._name, self._mechanism = status.description.name, status.description.mechanism
         self._rows = SecretRows(context, status.uid, status.id)
         self._bodies: dict[Name, bytes] = {}
-        self._digests: dict[Name, bytes] = {}
-        self._written: dict[int, list[int]] = {}
-        """Of each level: start and end of the block that is stored."""
-        self.keys: tuple[str, ...] = ()
+        self._tags: dict[Name, bytes] = {}
+        """The end of each stored part, which no other body has."""
+        self._written: dict[tuple[int, int], list[int]] = {}
+        """Of each series and level: start and end of the block that is stored."""
+        self.keys: tuple[tuple[str, ...], ...] = ()
+        """Those of each series."""
         self._fixed: tuple[object, object, str] = (None, None, "")
         """The description, the keys, and the digest of both."""
         self.next_public: int | None = None
@@ -65,47 +74,58 @@ class StoredState:
     def load(self, status: Status) -> StoredState:
         """Read what was committed. Raises if anything is missing, altered or from another
         commit."""
-        sealed = self.read()
+        sealed = self.read(len(status.widths))
         self.next_public = next_public_tick(self._context.database, self._stream)
-        if self.digest(status) != status.digest:
-            raise StoreError("state is damaged or incomplete; take an intact copy of the store")
         self._bodies = {
             name: self._rows.opened("state", *name, body) for name, body in sealed.items()
         }
-        mechanism = status.description.mechanism
+        if self._bodies.pop(_WHOLE, None) != self._digest(status):
+            raise StoreError("state is damaged or incomplete; take an intact copy of the store")
         try:
-            if isinstance(mechanism, Blocks):
-                self.machine = self._maker(mechanism, status)
-            else:
-                self.machine = counter_of(mechanism, self._parts(status), self._context.noise)
+            self.machines = [self._machine(*each) for each in enumerate(status.parts)]
         except (KeyError, ValueError) as error:
             raise StoreError(
                 "state does not fit its time; take an intact copy of the store"
             ) from error
         return self
 
-    def read(self) -> dict[Name, bytes]:
-        """Read the keys, and all parts as they are stored: sealed, and not checked yet."""
+    def read(self, series: int) -> dict[Name, bytes]:
+        """Read the keys of so many series, and all parts as they are stored: sealed, and not
+        checked yet."""
         sealed = {
-            (kind, number): body
-            for kind, number, body in self._context.database.query(
-                "SELECT kind, number, body FROM state WHERE stream = ?", (self._stream,)
+            (of, kind, number): body
+            for of, kind, number, body in self._context.database.query(
+                "SELECT series, kind, number, body FROM state WHERE stream = ?", (self._stream,)
             )
         }
-        self.keys, _ = read_keys(self._context.database, self._stream)
-        self._digests = {name: _digest(body) for name, body in sealed.items()}
+        read = (read_keys(self._context.database, self._stream, each) for each in range(series))
+        self.keys = tuple(keys for keys, _ in read)
+        self._tags = {name: body[-TAG:] for name, body in sealed.items() if name != _WHOLE}
         return sealed
 
-    def widen(self, names: Sequence[str]) -> None:
-        """Declare more keys, which begin at zero."""
-        self.keys = (*self.keys, *names)
-        if isinstance(self.machine, FigureMaker):
-            self.machine.width += len(names)
+    def widen(self, series: int, names: Sequence[str]) -> None:
+        """Declare more keys of a series, which begin at zero."""
+        machine, keys = self.machines[series], list(self.keys)
+        keys[series] = (*keys[series], *names)
+        self.keys = tuple(keys)
+        if isinstance(machine, FigureMaker):
+            machine.width += len(names)
         else:
-            widen(self.machine, len(names))
+            widen(machine, len(names))
 
-    def _parts(self, status: Status) -> Parts:
-        rows = {name: _numbers(body) for name, body in self._bodies.items()}
+    def _machine(self, series: int, status: Status) -> Machine:
+        """What a series counts with, from its stored parts."""
+        mechanism, source = status.description.mechanism, self._context.noise
+        rows = {
+            (kind, number): _numbers(body)
+            for (of, kind, number), body in self._bodies.items()
+            if of == series
+        }
+        if isinstance(mechanism, Blocks):
+            return self._maker(mechanism, status, rows)
+        return counter_of(mechanism, self._parts(status, rows), source)
+
+    def _parts(self, status: Status, rows: Mapping[tuple[int, int], NDArray[np.int64]]) -> Parts:
         numbers = {
             kind: sorted(number for of, number in rows if of == kind) for kind in (TAIL, DELAYED)
         }
@@ -116,94 +136,92 @@ class StoredState:
             tails=[rows[TAIL, number] for number in numbers[TAIL]],
         )
 
-    def _maker(self, mechanism: Blocks, status: Status) -> FigureMaker:
+    def _maker(
+        self,
+        mechanism: Blocks,
+        status: Status,
+        rows: Mapping[tuple[int, int], NDArray[np.int64]],
+    ) -> FigureMaker:
         blocks = {}
-        for kind, level in sorted(self._bodies):
-            if kind == OPEN:
-                start, end, *_ = body = _numbers(self._bodies[kind, level])
-                blocks[level] = OpenBlock(start=int(start), end=int(end), count=body[2:].copy())
+        for (_, level), row in sorted(rows.items(), key=lambda each: each[0]):
+            start, end = row[:2].tolist()
+            blocks[level] = OpenBlock(start=start, end=end, count=row[2:].copy())
         calendar, source = status.calendar or mechanism.calendar, self._context.noise
         return FigureMaker(
             mechanism, calendar, status.width, source, time=status.steps, open_blocks=blocks
         )
 
-    def changes(self) -> Changes:
-        """What changed since the last time. It must be written (:func:`write_state`) with the new
-        :meth:`digest`.
+    def changes(self, status: Status) -> Changes:
+        """What changed since the last time, with the digest of all for this status of the stream.
 
         What counts may have changed is always written: a write only when it changes would reveal
         whether events occurred, even under a seal.
         """
         there, changes = set(), Changes()
-        for name, row in self._parts_of(self.machine):
+        for name, row in self._parts_of():
             there.add(name)
             if row is not None:
                 changes.written.append(self._rows.sealed("state", *name, row))
-                self._digests[name] = _digest(changes.written[-1][-1])
-        for name in [name for name in self._digests if name not in there]:
+                self._tags[name] = changes.written[-1][-1][-TAG:]
+        for name in [name for name in self._tags if name not in there]:
             changes.gone.append((self._stream, *name))
-            del self._digests[name]
+            del self._tags[name]
             self._bodies.pop(name, None)
+        changes.written.append(self.whole(status))
         return changes
 
-    def _parts_of(self, machine: Machine) -> Iterator[tuple[Name, bytes | None]]:
+    def whole(self, status: Status) -> tuple[Any, ...]:
+        """The row with the digest of all parts as they are stored now."""
+        return self._rows.sealed("state", *_WHOLE, self._digest(status))
+
+    def _parts_of(self) -> Iterator[tuple[Name, bytes | None]]:
         """The name of every part, with its bytes if it must be written."""
-        if isinstance(machine, FigureMaker):
-            yield from self._blocks_of(machine)
-            return
-        parts = parts_of(machine)
-        rows = {(TOTAL, 0): parts.total}
-        rows |= {(TAIL, level): tail for level, tail in enumerate(parts.tails)}
-        rows |= {(DELAYED, parts.time - age): row for age, row in enumerate(parts.delayed[::-1])}
+        for series, machine in enumerate(self.machines):
+            if isinstance(machine, FigureMaker):
+                yield from self._blocks_of(series, machine)
+            else:
+                yield from self._parts_of_counter(series, machine)
+
+    def _parts_of_counter(
+        self, series: int, counter: Counter
+    ) -> Iterator[tuple[Name, bytes | None]]:
+        parts = parts_of(counter)
+        rows = {(series, TOTAL, 0): parts.total}
+        rows |= {(series, TAIL, level): tail for level, tail in enumerate(parts.tails)}
+        delayed = enumerate(parts.delayed[::-1])
+        rows |= {(series, DELAYED, parts.time - age): row for age, row in delayed}
         for name, row in rows.items():
             body = _bytes(row)
-            yield name, body if name == (TOTAL, 0) or self._bodies.get(name) != body else None
+            yield name, body if name[1] == TOTAL or self._bodies.get(name) != body else None
             self._bodies[name] = body
 
-    def _blocks_of(self, maker: FigureMaker) -> Iterator[tuple[Name, bytes | None]]:
+    def _blocks_of(self, series: int, maker: FigureMaker) -> Iterator[tuple[Name, bytes | None]]:
         """Arrays of 10^5 keys are not compared: what was touched is known."""
         for level, block in maker.open.items():
-            head = [block.start, block.end]
-            same = level not in maker.touched and self._written.get(level) == head
-            yield (OPEN, level), None if same else _bytes(np.concatenate([head, block.count]))
-            self._written[level] = head
+            head, place = [block.start, block.end], (series, level)
+            same = level not in maker.touched and self._written.get(place) == head
+            body = None if same else _bytes(np.concatenate([head, block.count]))
+            yield (series, OPEN, level), body
+            self._written[place] = head
 
-    def save(self) -> Status:
-        """Write what changed (:meth:`changes`), and return the signed status of the stream."""
-        write_state(self._context.database, [self.changes()])
-        return self.sign()
-
-    def sign(self) -> Status:
-        """Write the digest of the stream's status, of ``keys`` and of the parts, as they are now,
-        and return the status."""
-        status = self.signed(read_status(self._context.database, self._name))
-        self._context.database.change(
-            "UPDATE streams SET digest = ? WHERE id = ?", (status.digest, status.id)
-        )
-        return status
-
-    def signed(self, status: Status) -> Status:
-        """The status with the digest of what is stored now."""
-        return replace(status, digest=self.digest(status))
-
-    def digest(self, status: Status) -> bytes:
+    def _digest(self, status: Status) -> bytes:
         """One digest of what the stream is, its status, its keys and every part in ``state``."""
         description, keys = status.description, self.keys
         if self._fixed[0] is not description or self._fixed[1] is not keys:
             fixed = json.dumps((description.to_json(), keys)).encode()
             self._fixed = description, keys, hashlib.blake2b(fixed, digest_size=32).hexdigest()
-        ticks = (status.first_tick, status.last_tick, status.steps, status.width)
         midnights = status.midnights and status.midnights.to_json()
-        text = json.dumps((status.uid, self._fixed[2], *ticks, midnights))
+        ticks = (status.first_tick, status.last_tick, status.widths, midnights)
+        text = json.dumps((status.uid, status.commit_id, self._fixed[2], *ticks))
         whole = hashlib.blake2b(text.encode(), digest_size=32)
-        for kind, number in sorted(self._digests):
-            whole.update(f"/{kind}/{number}/".encode() + self._digests[kind, number])
+        for name in sorted(self._tags):
+            whole.update(f"/{'/'.join(map(str, name))}/".encode() + self._tags[name])
         return whole.digest()
 
 
 def write_state(database: Database, changes: Sequence[Changes]) -> None:
     """Write the changed parts of some streams, inside a transaction."""
-    sql = "DELETE FROM state WHERE stream = ? AND kind = ? AND number = ?"
+    sql = "DELETE FROM state WHERE stream = ? AND series = ? AND kind = ? AND number = ?"
     database.change_many(sql, [row for each in changes for row in each.gone])
     insert_sealed(database, "state", [row for each in changes for row in each.written])
 
@@ -214,10 +232,3 @@ def _bytes(numbers: NDArray[np.int64]) -> bytes:
 
 def _numbers(body: bytes) -> NDArray[np.int64]:
     return np.frombuffer(body, dtype="<i8").astype(np.int64)
-
-
-def _digest(body: bytes) -> bytes:
-    """A digest of a sealed body. Its ends hold the checksum or tag of all of it, which is checked
-    when it is opened."""
-    ends = body[:64] + body[-64:]
-    return hashlib.blake2b(ends, digest_size=16).digest()

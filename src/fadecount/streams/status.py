@@ -14,7 +14,7 @@ from fadecount.errors import DatabaseError, StoreError
 from fadecount.streams.database import Database, placeholders
 from fadecount.streams.description import Description
 from fadecount.streams.figures import earliest_step
-from fadecount.streams.loss import Forks, GroupLoss, Member, StreamLoss
+from fadecount.streams.loss import GroupLoss, Member
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -28,22 +28,47 @@ class Status:
     last_tick: int
     """The last tick that is closed; the one before ``first_tick`` if none is."""
     published_tick: int
-    width: int
+    widths: tuple[int, ...]
+    """How many keys each series has."""
     commit_id: str
     previous_commit_id: str | None
-    forks: Forks
-    digest: bytes
     midnights: Midnights | None = None
     retain_seconds: int | None = None
-    kept: tuple[int, ...] = ()
-    """For each level, the first tick whose figures were not removed; empty if none were."""
+    removed: tuple[tuple[int, ...], ...] = ()
+    """For each series and level, the first tick whose figures were not removed; empty if none
+    were."""
     group: GroupLoss | None = field(default=None, compare=False)
     """What all streams of the stream's group together lose; None if it is in no group."""
 
     @property
+    def parts(self) -> tuple[Status, ...]:
+        """The status of each series: with a description that is about it alone."""
+        if self.description.publication is None or self.description.number is not None:
+            return (self,)
+        return tuple(
+            replace(self, description=each, first_tick=each.begins or self.first_tick)
+            for each in self.description.parts
+        )
+
+    @property
+    def width(self) -> int:
+        """How many keys there are, in the series that it is about, or in all."""
+        number = self.description.number
+        return sum(self.widths) if number is None else self.widths[number]
+
+    @property
+    def kept(self) -> tuple[int, ...]:
+        """For each level of the series, the first tick whose figures were not removed; empty if
+        none were."""
+        return self.removed[self.description.number or 0] if self.removed else ()
+
+    @property
     def steps(self) -> int:
-        """How many ticks are closed."""
-        return self.last_tick - self.first_tick + 1
+        """How many ticks are closed; of a series, in which it counted."""
+        if self.description.number is None:
+            return self.last_tick - self.first_tick + 1
+        end, until = self.last_tick + 1, self.description.ends
+        return max(0, (end if until is None else min(end, until)) - self.first_tick)
 
     @property
     def shown_from(self) -> int:
@@ -53,18 +78,26 @@ class Status:
 
     @property
     def calendar(self) -> Calendar | None:
-        """The blocks of the stream's levels; None for running totals."""
+        """The blocks of the levels of its series; None for running totals."""
         return self.description.calendar(self.first_tick, self.midnights)
+
+    def reaching(self) -> Status:
+        """The same, with the midnights of all blocks that are open after its last tick."""
+        end = self.last_tick + 1
+        begun = (part for part in self.parts if part.first_tick <= end)
+        calendars = ((part.calendar, end - part.first_tick) for part in begun)
+        midnights = [each.reaching(at).midnights for each, at in calendars if each is not None]
+        return replace(self, midnights=max(midnights, key=lambda each: each.through, default=None))
 
     @property
     def published_steps(self) -> int:
         """How many steps readers can see."""
-        return self.published_tick - self.first_tick + 1
+        return max(0, self.published_tick - self.first_tick + 1)
 
-    @property
-    def loss(self) -> StreamLoss:
-        """What has been lost by all that is published, in all histories."""
-        return self.description.loss(self.forks, self.published_steps)
+    def ahead(self, moment: float) -> int:
+        """How many ticks the releases are ahead of the clock at a moment (Unix seconds): so much
+        older are the units that they hold."""
+        return max(0, self.published_tick + 1 - self.description.ticks.at(moment))
 
     def step_of(self, tick: int) -> int:
         """The step (from 1) that a tick is; below 1 for ticks before the stream."""
@@ -79,26 +112,25 @@ def read_group(database: Database, description: Description) -> GroupLoss | None
         return None
     members: list[Member] = []
     group, unit = wanted, description.protects
-    columns = "name, description, forks, last_tick - first_tick + 1 FROM"
+    columns = "name, description FROM"
     # one statement: a stream that is deleted meanwhile is in one of both
     rows = database.query(
         f"SELECT 0 AS place, {columns} deleted WHERE group_name = ? UNION ALL"
         f" SELECT 1, {columns} streams WHERE group_name = ? ORDER BY place, name",
         (wanted.name, wanted.name),
     )
-    for _, name, text, forks, steps in rows:
+    for _, name, text in rows:
         other = Description.from_json(name, text)
         if not members and other.group is not None:
             group, unit = other.group, other.protects
-        loss = other.loss(tuple(map(_integer, json.loads(forks))), steps)
-        members.append(Member(name=name, loss=loss, tick_seconds=other.ticks.tick_seconds))
+        members.append(Member(name=name, loss=other.loss, tick_seconds=other.ticks.tick_seconds))
     return GroupLoss(group=group, unit=unit, members=tuple(members))
 
 
 _NAMES_SHOWN = 20
 _COLUMNS = (
-    "id, name, uid, description, first_tick, last_tick, published_tick, width, "
-    "commit_id, previous_commit_id, forks, digest, midnights, retain_seconds, kept"
+    "id, name, uid, description, first_tick, last_tick, published_tick, widths, "
+    "commit_id, previous_commit_id, midnights, retain_seconds, kept"
 )
 
 
@@ -150,8 +182,7 @@ def _in_group(database: Database, status: Status, known: dict[str, GroupLoss | N
 
 
 def _status(number: int, name: str, uid: str, text: str, *rest: Any) -> Status:
-    first, last, published, width, commit_id, previous, forks, digest, *more = rest
-    midnights, retain, kept = more
+    first, last, published, widths, commit_id, previous, midnights, retain, kept = rest
     return Status(
         id=number,
         uid=uid,
@@ -159,14 +190,12 @@ def _status(number: int, name: str, uid: str, text: str, *rest: Any) -> Status:
         first_tick=operator.index(first),
         last_tick=operator.index(last),
         published_tick=operator.index(published),
-        width=operator.index(width),
+        widths=tuple(map(operator.index, json.loads(widths))),
         commit_id=commit_id,
         previous_commit_id=previous,
-        forks=tuple(map(_integer, json.loads(forks))),
-        digest=bytes(digest),
         midnights=None if midnights is None else Midnights.from_json(midnights),
         retain_seconds=_integer(retain),
-        kept=tuple(map(operator.index, json.loads(kept))),
+        removed=tuple(tuple(map(operator.index, each)) for each in json.loads(kept)),
     )
 
 
@@ -180,7 +209,7 @@ def lock_streams(database: Database, streams: Sequence[int]) -> None:
 
 def write_statuses(database: Database, changes: Iterable[tuple[Status, Status]]) -> int:
     """Write where streams stand in time, from before to after; returns how many of them were still
-    as before.
+    at the commit before.
 
     The lock of a stream excludes other processes; this check excludes a second object in this one.
     """
@@ -188,19 +217,18 @@ def write_statuses(database: Database, changes: Iterable[tuple[Status, Status]])
         (
             after.last_tick,
             after.published_tick,
+            json.dumps(after.widths),
             after.commit_id,
             after.previous_commit_id,
             after.midnights and after.midnights.to_json(),
-            after.digest,
             before.id,
             before.commit_id,
-            before.digest,
         )
         for before, after in changes
     ]
     return database.change_many(
-        "UPDATE streams SET last_tick = ?, published_tick = ?, commit_id = ?, previous_commit_id"
-        " = ?, midnights = ?, digest = ? WHERE id = ? AND commit_id = ? AND digest = ?",
+        "UPDATE streams SET last_tick = ?, published_tick = ?, widths = ?, commit_id = ?,"
+        " previous_commit_id = ?, midnights = ? WHERE id = ? AND commit_id = ?",
         rows,
     )
 
@@ -220,11 +248,14 @@ KeySteps = list[tuple[int, int]]
 that was."""
 
 
-def read_keys(database: Database, stream: int) -> tuple[Keys, KeySteps]:
-    """The declared keys, in the order of their declaration, which is the order of every array; and
-    when they were declared."""
-    sql = "SELECT position, step, names FROM key_blocks WHERE stream = ? ORDER BY position"
-    rows = database.query(sql, (stream,))
+def read_keys(database: Database, stream: int, series: int = 0) -> tuple[Keys, KeySteps]:
+    """The declared keys of a series, in the order of their declaration, which is the order of every
+    array; and when they were declared."""
+    sql = (
+        "SELECT position, step, names FROM key_blocks WHERE stream = ? AND series = ?"
+        " ORDER BY position"
+    )
+    rows = database.query(sql, (stream, series))
     try:
         keys = tuple(name for *_, names in rows for name in json.loads(names))
     except ValueError as error:
@@ -235,14 +266,14 @@ def read_keys(database: Database, stream: int) -> tuple[Keys, KeySteps]:
 
 
 def write_keys(
-    database: Database, stream: int, first: int, names: Sequence[str], step: int = 0
+    database: Database, stream: int, series: int, first: int, names: Sequence[str], step: int = 0
 ) -> None:
-    """Write names from a position on, as one block, declared after so many steps.
+    """Write names of a series from a position on, as one block, declared after so many steps.
 
     A block is one row: with a row and an index entry for each name, 10^5 names in no order would
     take seconds.
     """
     database.change(
-        "INSERT INTO key_blocks (stream, position, names, step) VALUES (?, ?, ?, ?)",
-        (stream, first, json.dumps(names), step),
+        "INSERT INTO key_blocks (stream, series, position, names, step) VALUES (?, ?, ?, ?, ?)",
+        (stream, series, first, json.dumps(names), step),
     )

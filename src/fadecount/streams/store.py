@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 import time
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable
 from dataclasses import replace
 from pathlib import Path
 from typing import Self
@@ -12,8 +12,9 @@ from typing import Self
 from fadecount.calendar import Ticks
 from fadecount.checks import require_integer
 from fadecount.errors import ParameterError, StoreError, bad_parameter
-from fadecount.mechanisms import ONE_EVENT, Mechanism, Unit
+from fadecount.mechanisms import ONE_EVENT, Mechanism, Totals, Unit
 from fadecount.noise import unpredictable
+from fadecount.planning.publication import Publication
 from fadecount.streams.audit_log import Act, AuditLog
 from fadecount.streams.database import (
     FORMAT,
@@ -29,20 +30,19 @@ from fadecount.streams.embargo import new_machine
 from fadecount.streams.fence import (
     Fence,
     FileFence,
+    NullFence,
     claim,
     default_folder,
     mark_of,
-    recover,
 )
 from fadecount.streams.inputs import OF_THE_STREAM, Intake
 from fadecount.streams.loss import Group, Member
 from fadecount.streams.reader import Reader
 from fadecount.streams.retention import NEEDS_UPKEEP, NEVER, keep_up
-from fadecount.streams.seal import SECRET, Seal, SecretRows
-from fadecount.streams.sqlite import SQLiteDatabase
-from fadecount.streams.state import StoredState
+from fadecount.streams.seal import SECRET, Seal, SecretRows, insert_sealed
+from fadecount.streams.sqlite import MemoryDatabase, SQLiteDatabase
+from fadecount.streams.state import StoredState, write_state
 from fadecount.streams.status import (
-    Status,
     lock_streams,
     read_group,
     read_status,
@@ -62,15 +62,13 @@ class Store:
         self,
         database: Database,
         *,
-        audit_log: AuditLog,
+        audit_log: AuditLog | None,
         fence: Fence | None = None,
         seal: Seal | None = None,
         lock_wait_seconds: float = 0.0,
     ) -> None:
         """The fence is by default in the user's state folder."""
         self._database, self._wait = database, lock_wait_seconds
-        self.audit_log = audit_log
-        """Where administrative acts on this store are recorded."""
         self._context = Context(
             database=database,
             seal=seal or Seal(),
@@ -100,29 +98,49 @@ class Store:
             raise StoreError(f"store must be opened with {wanted}; check the key or its file")
         return str(about["uid"])
 
+    def record(self, act: Act, what: str, **details: str | int) -> None:
+        """Record an administrative act on this store in its audit log: see
+        :meth:`Context.record`."""
+        self._context.record(act, what, **details)
+
     def names(self) -> list[str]:
         """The streams of this store, in alphabetical order."""
         return stream_names(self._database)
 
     def create(
         self,
-        description: Description,
+        what: Description | Publication,
         *,
         keys: Iterable[str] = (ONLY_KEY,),
-        start_tick: int,
+        start_tick: int | None = None,
     ) -> Stream:
         """A new stream that begins with ``start_tick``. This and the keys, in this order, are
-        public, so neither may depend on events."""
-        names = checked_keys(keys, none=not description.needs_keys)
-        hidden = description.hidden
-        if hidden is not None and hidden.other not in (None, *names):
-            raise bad_parameter("other", hidden.other, "one of the declared keys", "declare it")
+        public, so neither may depend on events.
+
+        Or a new publication, which says both itself. It is planned here and now: what is planned is
+        stored, and checked against its promise, exactly.
+        """
+        if isinstance(what, Publication):
+            description = planned(what)
+            start_tick = description.start_tick
+            lists = tuple(each.keys for each in what.parts)
+        else:
+            description = what
+            lists = (checked_keys(keys, none=not description.needs_keys),)
+            hidden = description.hidden
+            if hidden is not None and hidden.other not in (None, *lists[0]):
+                raise bad_parameter("other", hidden.other, "one of the declared keys", "declare it")
+            if start_tick is None:
+                raise ParameterError(
+                    f"start must be given to create the stream {description.name!r}: when it begins"
+                    " is public, and must not depend on its first event"
+                )
         name, group = description.name, description.group
         # another process may be creating the same one, or another one of the same group
         locks = [f"create {name}"] + ([] if group is None else [f"create in group {group.name}"])
         with self._database.locked(locks, _CREATION_SECONDS), self._database.transaction():
-            self._create(self.in_group(description), names, start_tick)
-        return self.open(name)
+            uid = self._create(self.in_group(description), lists, start_tick)
+        return self._open(name, uid)
 
     def in_group(self, description: Description) -> Description:
         """The description with the promise of its group: its own if it would be the first stream
@@ -144,15 +162,18 @@ class Store:
             if given and given != known:
                 bound = f"{known}, as for the other streams of group {wanted.name!r}"
                 raise bad_parameter(what, given, bound, "or choose another group")
-        new = Member(
-            name=name, loss=description.loss(), tick_seconds=description.ticks.tick_seconds
-        )
+        new = Member(name=name, loss=description.loss, tick_seconds=description.ticks.tick_seconds)
         if all(member.name != name for member in before.members):
             replace(before, members=(*before.members, new)).require_promise()
         return replace(description, group=before.group)
 
-    def _create(self, description: Description, names: Sequence[str], start_tick: int) -> None:
+    def _create(
+        self, description: Description, keys: tuple[tuple[str, ...], ...], start_tick: int
+    ) -> str:
         context, database, name = self._context, self._database, description.name
+        if isinstance(description.mechanism, Totals):  # no noise of open blocks in a store
+            remedy = "fc.plan gives block counters, which a store publishes"
+            raise bad_parameter("mechanism", "Totals", "one that a store keeps", remedy)
         if name in self.names():
             remedy = "open the stream that exists, or choose another name"
             raise bad_parameter("stream name", name, "new in this store", remedy)
@@ -169,10 +190,8 @@ class Store:
             "first_tick": start_tick,
             "last_tick": start_tick - 1,
             "published_tick": start_tick - 1,
-            "width": len(names),
+            "widths": json.dumps([*map(len, keys)]),
             "commit_id": unpredictable(16).hex(),
-            "forks": "[]",
-            "digest": b"",
             "kept": "[]",
             "upkeep_tick": NEVER,
         }
@@ -181,59 +200,39 @@ class Store:
             list(row.values()),
         )
         status = read_status(database, name)
-        if names:
-            write_keys(database, status.id, 0, names)
+        for number, names in enumerate(keys):
+            if names:
+                write_keys(database, status.id, number, 0, names)
         secrets = [OF_THE_STREAM]
-        if description.unit.of == "person":
-            secrets.append(description.block_of(start_tick))
+        if description.notes:
+            secrets.append(description.slot_of(start_tick))
         rows = SecretRows(context, uid, status.id)
         rows.put("secrets", *((block, unpredictable(32)) for block in secrets))
         state = StoredState(context, status)
-        state.machine, state.keys = new_machine(description.mechanism, len(names)), tuple(names)
-        state.save()
+        parts = zip(description.series, keys, strict=True)
+        state.machines = [new_machine(each.mechanism, len(names)) for each, names in parts]
+        state.keys = keys
+        write_state(database, [state.changes(status)])
         group = {} if description.group is None else {"group": description.group.name}
-        context.audit_log.record(Act.STREAM_CREATED, name, keys=len(names), **group)
+        context.record(Act.STREAM_CREATED, name, keys=sum(map(len, keys)), **group)
         # before the commit: a stream without a mark has lost it
         context.fence.move(uid, None, mark_of(status, database.places))
         # again: of two new stores at one place, one sees the other's mark
         claim(context, self._uid, name)
+        return uid
 
     def open(self, name: str) -> Stream:
-        """A stream for writing. Refused while another process writes to it, and if the fence
-        records later releases.
+        """A stream for writing. Refused while another process writes to it, and if its store is
+        older than what was published, or has lost its fence."""
+        return self._open(name, read_status(self._database, name).uid)
 
-        A store that is older than what was published, or that has lost its fence, continues only
-        after :meth:`accept_histories`.
-        """
-        uid = read_status(self._database, name).uid
+    def _open(self, name: str, uid: str) -> Stream:
         self._database.lock(uid, self._wait)
         try:
             return Stream(self._context, name)
         except BaseException:
             self._database.unlock(uid)
             raise
-
-    def accept_histories(self, name: str, other_histories: int) -> Status:
-        """Let a stream go on whose store is older than what was published, or has lost its fence:
-        once, by the operator.
-
-        ``other_histories`` is the total number of other published histories of the stream: one for
-        each time that an older store, or a store without its fence, was allowed to go on, this time
-        included. They are recorded in the store, in the fence and in the audit log, and every loss
-        includes them from now on. A number below what store and fence know is refused, and so is
-        one that is recorded already.
-        """
-        remedy = "it is how many other histories of the stream were published, all in all"
-        require_integer("other_histories", other_histories, minimum=1, maximum=1000, remedy=remedy)
-        before = read_status(self._database, name)
-        with self._database.locked([before.uid], self._wait):
-            after = recover(self._context, name, other_histories=other_histories)
-        if after.forks == before.forks:
-            raise ParameterError(
-                f"stream {name!r} may go on already, with {len(after.forks)} other histories in"
-                " every loss; nothing was changed"
-            )
-        return read_status(self._database, name)
 
     def open_or_create(
         self,
@@ -262,11 +261,6 @@ class Store:
                 raise ParameterError(
                     f"mechanism must be given to create the stream {name!r}; such as"
                     " fadecount.Gradual(epsilon=0.1)"
-                )
-            if start_tick is None:
-                raise ParameterError(
-                    f"start must be given to create the stream {name!r}: when it begins is public,"
-                    " and must not depend on its first event"
                 )
             description = Description(
                 name=name, mechanism=mechanism, ticks=tick, unit=unit, group=group, hidden=hidden
@@ -309,16 +303,16 @@ class Store:
             for table in STREAM_TABLES:
                 database.change(f"DELETE FROM {table} WHERE stream = ?", (status.id,))  # noqa: S608
             database.change("DELETE FROM streams WHERE id = ?", (status.id,))
-            if status.steps or status.forks:
-                text, forks = status.description.to_json(), json.dumps(status.forks)
+            if status.steps:
+                text = status.description.to_json()
                 group = None if status.group is None else status.group.group.name
                 ticks = (status.first_tick, status.last_tick)
                 database.change(
-                    "INSERT INTO deleted (name, uid, description, group_name, forks, first_tick,"
-                    " last_tick, deleted_at) VALUES (?, ?, ?, ?, ?, ?, ?, ?)",
-                    (name, status.uid, text, group, forks, *ticks, int(time.time())),
+                    "INSERT INTO deleted (name, uid, description, group_name, first_tick,"
+                    " last_tick, deleted_at) VALUES (?, ?, ?, ?, ?, ?, ?)",
+                    (name, status.uid, text, group, *ticks, int(time.time())),
                 )
-            self.audit_log.record(Act.STREAM_DELETED, name)
+            self._context.record(Act.STREAM_DELETED, name)
 
     def retain(self, name: str, seconds: int | None) -> None:
         """Keep releases for so long after they were published (None: for ever); :meth:`upkeep`
@@ -334,7 +328,7 @@ class Store:
                 "UPDATE streams SET retain_seconds = ?, upkeep_tick = ? WHERE id = ?",
                 (seconds, NEVER, status.id),
             )
-            self.audit_log.record(Act.RETENTION_SET, name, seconds=seconds or "for ever")
+            self._context.record(Act.RETENTION_SET, name, seconds=seconds or "for ever")
 
     def upkeep(self, name: str) -> bool:
         """Remove some old releases of a stream, in one short transaction; whether there may
@@ -364,11 +358,11 @@ class Store:
                 )
                 for table in SECRET:
                     new.put(table, *old.take(table))
-                state = StoredState(context, status)
-                state.read()
-                state.sign()
+                state = StoredState(replace(context, seal=seal), status)
+                state.read(len(status.widths))
+                insert_sealed(database, "state", [state.whole(status)])
             database.change("UPDATE about SET value = ? WHERE name = 'seal'", (seal.fingerprint,))
-            self.audit_log.record(
+            self._context.record(
                 Act.SEAL_ROTATED, "store", sealed="yes" if seal.fingerprint else "no"
             )
         context.seal = seal
@@ -398,6 +392,19 @@ def check_retention(description: Description, seconds: int | None) -> None:
         )
 
 
+def planned(publication: Publication) -> Description:
+    """The description of a new publication, with the plan of each of its parts."""
+    from fadecount.planning.promise import plan_publication
+
+    for measure in publication.measures:
+        place = f"measures.{measure.name}"
+        if measure.mechanism != "blocks":
+            raise bad_parameter(f"{place}.mechanism", measure.mechanism, "blocks", "leave it out")
+        if measure.discover:
+            raise bad_parameter(f"{place}.discover", True, "left out", "declare its keys")
+    return Description.of(publication, plan_publication(publication))
+
+
 class SQLiteStore(Store):
     """A store in one SQLite file (the default), beside its audit log. See
     :class:`~fadecount.streams.sqlite.SQLiteDatabase` for what it guarantees."""
@@ -407,6 +414,14 @@ class SQLiteStore(Store):
     ) -> None:
         log = AuditLog(Path(path).resolve().parent)
         super().__init__(SQLiteDatabase(path, writes=True), audit_log=log, fence=fence, seal=seal)
+
+
+class MemoryStore(Store):
+    """A store that ends with its process, for a one-off run. Nobody can copy it or restore it, so
+    it has no fence, and nobody administers it, so it has no audit log."""
+
+    def __init__(self) -> None:
+        super().__init__(MemoryDatabase(), audit_log=None, fence=NullFence())
 
 
 class PostgresStore(Store):

@@ -3,17 +3,19 @@ publishes them."""
 
 from __future__ import annotations
 
+import json
 import threading
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass, field, replace
+from typing import Protocol
 
 import numpy as np
 from numpy.typing import NDArray
 
 from fadecount.counters.inputs import add_up
 from fadecount.errors import AlreadyReleasedError, ClockError, FenceError, InputError, StoreError
-from fadecount.mechanisms.unit import Noted
+from fadecount.mechanisms.unit import CapKey
 from fadecount.noise import unpredictable
 from fadecount.streams.audit_log import Act
 from fadecount.streams.clock import ClockState, read_clock
@@ -24,11 +26,11 @@ from fadecount.streams.embargo import (
     Dated,
     add_counts,
     count_ticks,
-    drawn,
-    hold_back,
+    draw_stages,
+    embargo,
     next_public_tick,
+    release_due,
     take_hidden,
-    take_public,
 )
 from fadecount.streams.fence import publish, recover
 from fadecount.streams.figures import CELLS, Closed, FigureRows, write_figures
@@ -74,9 +76,10 @@ class Stream(Intake):
 
     @property
     def keys(self) -> tuple[str, ...]:
-        """The declared keys, in order."""
+        """The declared keys of a stream with one series, in order."""
         with self._guard:
-            return (self._loaded or self._load()).keys
+            (keys,) = (self._loaded or self._load()).keys
+            return keys
 
     @property
     def open_tick(self) -> int:
@@ -84,29 +87,33 @@ class Stream(Intake):
         return self.status.last_tick + 1
 
     def declare(self, names: Iterable[str]) -> None:
-        """Declare more keys, all or none of them. They begin at zero, with noise of the same law as
-        the others; in a stream of blocks with the next block of each level. What was hidden of them
-        in the open day is destroyed: no event counts both ways."""
+        """Declare more keys of a stream with one series, all or none of them. They begin at zero,
+        with noise of the same distribution as the others; in a stream of blocks with the next block
+        of each level. What was hidden of them in the open day is destroyed: no event counts both
+        ways."""
         context, database = self._context, self._database
         with self._changing() as state:
-            status, described, known = self._status, self.description, len(state.keys)
-            new = checked_keys(names, frozenset(state.keys))
+            before, described, (known,) = self._status, self.description, state.keys
+            new = checked_keys(names, frozenset(known))
             with database.transaction():
-                self._check_unchanged(status)
-                write_keys(database, status.id, known, new, status.steps)
+                state.widen(0, new)
+                nothing = range(before.last_tick + 1, before.last_tick + 1)
+                after = self._after(nothing, widths=(len(known) + len(new),))
+                if write_statuses(database, [(before, after)]) != 1:
+                    raise _changed(before)
+                write_keys(database, before.id, 0, len(known), new, before.steps)
                 if described.hidden is not None:
-                    self._join_hidden(described.block_of(status.last_tick + 1), new)
-                state.widen(new)
-                width = len(state.keys)
-                sql = "UPDATE streams SET width = ? WHERE id = ?"
-                database.change(sql, (width, status.id))
-                status = state.save()
+                    self._join_hidden(described.block_of(before.last_tick + 1), new)
+                write_state(database, [state.changes(after)])
                 context.checkpoint("declare written")
-                context.audit_log.record(
-                    Act.KEYS_DECLARED, described.name, new_keys=len(new), keys=width
+                context.record(
+                    Act.KEYS_DECLARED, described.name, new_keys=len(new), keys=after.width
                 )
-            self._status = status
-            self.positions = {key: at for at, key in enumerate(state.keys)}
+            (outcome,) = publish(context, [(after, before.commit_id)])
+            if isinstance(outcome, FenceError):
+                raise outcome
+            self._status = outcome
+            self._read_positions(json.dumps(outcome.widths))
 
     def close_through(self, tick: int) -> list[Closed]:
         """Close the open tick and every later one up to ``tick``, and return their releases."""
@@ -132,9 +139,7 @@ class Stream(Intake):
         begin, last = self.open_tick, self.description.ticks.at(now) - 1
         if last < begin:
             return 0
-        self._context.audit_log.record(
-            Act.STREAM_CAUGHT_UP, self.description.name, ticks=last - begin + 1
-        )
+        self._context.record(Act.STREAM_CAUGHT_UP, self.description.name, ticks=last - begin + 1)
         while self.open_tick <= last:
             self.close_through(min(last, self.open_tick + LARGEST_GAP - 1))
         return last - begin + 1
@@ -145,11 +150,12 @@ class Stream(Intake):
         inputs: NDArray[np.int64],
         *,
         noted: int | None = None,
-        persons: Mapping[Noted, int] | None = None,
+        persons: Mapping[CapKey, int] | None = None,
         hidden: Counts | None = None,
     ) -> Iterator[Closed]:
         """Close all ticks before ``first_tick``, which are empty, and one more for each row of
-        counts in ``inputs``. Events that were added count in the first tick closed here.
+        counts in ``inputs`` (a column for each key, series after series). Events that were added
+        count in the first tick closed here.
 
         ``inputs`` are sums, so the caller is responsible for the unit: no event may add more than
         its amount, and a person no more than :meth:`persons_counted` leaves.
@@ -175,24 +181,54 @@ class Stream(Intake):
                 f"gap must be at most {LARGEST_GAP} empty ticks, got {gap}; check the clock and the"
                 " times"
             )
-        block_of, size = self.description.block_of, max(1, CELLS // max(1, width))
+        block_of, size = self.description.slot_of, max(1, CELLS // max(1, width))
         if (persons or hidden) and not (len(inputs) and block_of(first_tick) == block_of(end - 1)):
             raise InputError(
                 "inputs with persons or hidden keys must hold ticks of one"
                 f" {self.description.unit.slot}; release others by themselves"
             )
         whole = persons is not None or hidden is not None
+        given = _Dense(first_tick, inputs, self.status.widths)
         while begin < end:
             ticks = range(begin, end)[:size]
             if whole:  # the empty ticks before the inputs may be in an earlier day
                 ticks = range(begin, first_tick)[:size] or range(begin, end)
-            rows = _rows_from(inputs, first_tick, begin, (len(ticks), width))
-            closing = _Closing(self, begin, rows, noted=noted)
+            closing = _Closing(self, ticks, given, noted=noted)
             if whole and begin >= first_tick:
                 sampled = self._sampled(block_of(begin), hidden or {})
-                closing = replace(closing, persons=persons or {}, hidden=sampled)
+                closing = replace(closing, persons=persons or {}, hidden={0: sampled})
             yield self._close(closing)
             if block_of(ticks.stop) != block_of(begin):
+                noted = noted and 0
+            begin = ticks.stop
+
+    def release_rows(
+        self, end_tick: int, history: History, *, noted: int | None = None
+    ) -> Iterator[Closed]:
+        """Close all ticks of a publication before ``end_tick``, with what the rows of a history add
+        to them. Everything else is as for :meth:`release`: what was accepted counts in the first
+        tick closed here, ``noted`` is :attr:`persons_noted` from before the rows were capped, and
+        what is yielded is committed and published.
+
+        Where something is noted of units, the ticks of a slot are closed in one transaction, with
+        the notes about a slot that stays open.
+        """
+        begin, described = self.open_tick, self.description
+        if end_tick < begin:
+            raise _moved_on(self.status)
+        given = _Sparse(history.series, self.status.widths)
+        given.require(range(begin, end_tick), described.ticks.local)
+        size = max(1, CELLS // max(1, self.status.width))
+        while begin < end_tick:
+            ticks = range(begin, end_tick)[:size]
+            slot = described.slot_of(begin)
+            if described.notes:
+                ticks = range(begin, min(described.slot_ticks(slot).stop, end_tick))
+            closing = _Closing(self, ticks, given, noted=noted)
+            if described.notes:
+                closing = replace(closing, notes=history.notes(begin), hidden=history.hidden(begin))
+            yield self._close(closing)
+            if described.slot_of(ticks.stop) != slot:
                 noted = noted and 0
             begin = ticks.stop
 
@@ -214,7 +250,7 @@ class Stream(Intake):
         Batch ids are dropped from time to time."""
         pace = max(1, self._remembered_ticks // 16)
         passes = closed.last_tick // pace != (closed.first_tick - 1) // pace
-        return self.description.unit.of == "person" or passes
+        return self.description.notes or passes
 
     def drop_old_rows(self) -> bool:
         """Drop some of what is not needed since ticks are closed: what persons had in them, and ids
@@ -226,7 +262,7 @@ class Stream(Intake):
         """
         stream, last = self._status.id, self._status.last_tick
         for table, name, column, before in (
-            ("persons", "person", "person", noted_as(self.description.block_of(last + 1))),
+            ("persons", "person", "person", noted_as(self.description.slot_of(last + 1))),
             ("seen", "batch", "tick", last - self._remembered_ticks),
         ):
             sql = (
@@ -242,24 +278,19 @@ class Stream(Intake):
     def _remembered_ticks(self) -> int:
         return max(2, -(-REMEMBERED_SECONDS // self.description.ticks.tick_seconds))
 
-    def _after(self, first: int, count: int) -> Status:
-        """The status once the ticks from ``first`` on are closed, without its digest."""
+    def _after(self, ticks: range, *, widths: tuple[int, ...] = ()) -> Status:
+        """The status of the next commit: once these ticks are closed."""
         status = self._status
-        if first != status.last_tick + 1:
+        if ticks.start != status.last_tick + 1:
             raise _moved_on(status)
-        calendar = status.calendar
-        return replace(
+        after = replace(
             status,
-            midnights=calendar.reaching(status.steps + count).midnights if calendar else None,
-            last_tick=status.last_tick + count,
+            last_tick=ticks.stop - 1,
+            widths=widths or status.widths,
             commit_id=unpredictable(16).hex(),
             previous_commit_id=status.commit_id,
         )
-
-    def _check_unchanged(self, status: Status) -> None:
-        rows = self._context.database.query("SELECT digest FROM streams WHERE id = ?", (status.id,))
-        if not rows or bytes(rows[0][0]) != status.digest:
-            raise _changed(status)
+        return after.reaching()
 
     @contextmanager
     def _changing(self) -> Iterator[StoredState]:
@@ -300,32 +331,32 @@ def close_together(streams: Sequence[tuple[Stream, int]]) -> list[Closed | Fence
     """
     closings = []
     for stream, tick in streams:
-        begin, width = stream.open_tick, stream.status.width
+        begin = stream.open_tick
         if tick < begin:
             raise _moved_on(stream.status)
-        rows = np.zeros((tick - begin + 1, width), dtype=np.int64)
-        closings.append(_Closing(stream, begin, rows))
+        closings.append(_Closing(stream, range(begin, tick + 1), _Sparse((), stream.status.widths)))
     return _close_together(closings)
 
 
 @dataclass(frozen=True, slots=True)
 class _Closing:
-    """Ticks of a stream to close, from ``first`` on, with a row of counts for each; accepted events
-    are added to the first. The others are those of :meth:`Stream.release`."""
+    """Ticks of a stream to close, with their counts; accepted events are added to the first. The
+    others are those of :meth:`Stream.release` and of :class:`History`."""
 
     stream: Stream
-    first: int
-    rows: NDArray[np.int64]
-    persons: Mapping[Noted, int] = field(default_factory=dict)
-    hidden: Counts = field(default_factory=dict)
+    ticks: range
+    given: _Dense | _Sparse
+    persons: Mapping[CapKey, int] = field(default_factory=dict)
+    notes: Mapping[bytes, int] = field(default_factory=dict)
+    hidden: Mapping[int, Counts] = field(default_factory=dict)
     noted: int | None = None
 
     @property
     def blocks(self) -> tuple[int, int]:
         """The tick or day of a person's caps in which the first tick is, and the one that is open
         afterwards."""
-        block_of = self.stream.description.block_of
-        return block_of(self.first), block_of(self.first + len(self.rows))
+        slot_of = self.stream.description.slot_of
+        return slot_of(self.ticks.start), slot_of(self.ticks.stop)
 
     def check_persons(self) -> None:
         """Refuse counts of persons of whom more was accepted since; note the persons of a day that
@@ -338,6 +369,8 @@ class _Closing:
             )
         if self.persons and first == end:
             stream.note_persons(end, self.persons)
+        if self.notes and first == end:
+            stream._note(end, self.notes)
 
     def figures(
         self, context: Context, state: StoredState, after: Status, accepted: NDArray[np.int64]
@@ -345,37 +378,49 @@ class _Closing:
         """Count the ticks. Returns the figures that become public with them: of blocks that end
         now, of hidden keys, and from the embargo. Those that are not public yet are stored under
         embargo."""
-        rows, end, counts = self.stream._rows, after.last_tick + 1, accepted[np.newaxis]
-        add_up(counts, slice(1), self.rows[:1])
-        if len(self.rows) > 1:
-            counts = np.concatenate([counts, self.rows[1:]])
-        made = self._key_figures(context, after.first_tick)
+        rows, end, made, column = self.stream._rows, after.last_tick + 1, list[Dated](), 0
         ticks = after.description.ticks
-        made += count_ticks(state.machine, counts, self.first, ticks, after.calendar)
+        for series, each in enumerate(after.parts):
+            of_first = accepted[column : (column := column + each.width)]
+            made += self._key_figures(context, each)
+            begin, until = each.first_tick, each.description.ends or end
+            open_ticks = range(max(self.ticks.start, begin), min(self.ticks.stop, until))
+            size = max(1, CELLS // max(1, each.width))
+            for at in range(0, len(open_ticks), size):
+                part = open_ticks[at : at + size]
+                counts = self.given.rows(series, part)
+                if part.start == self.ticks.start:
+                    add_up(counts, slice(1), of_first[np.newaxis])
+                machine = state.machines[series]
+                made += count_ticks(machine, counts, part.start, ticks, each.calendar, series)
         due = state.next_public is not None and state.next_public <= end
-        taken = take_public(rows, end) if due else []
+        taken = release_due(rows, end) if due else []
         later = [each for each in made if each[0] > end]
-        hold_back(rows, later)
+        embargo(rows, later)
         if due or later:
             state.next_public = next_public_tick(context.database, after.id)
         return (*taken, *(rows for tick, rows in made if tick <= end))
 
-    def _key_figures(self, context: Context, first_tick: int) -> list[Dated]:
-        """The figures of hidden keys of the days that end with these ticks, each with the end of
-        the tick with which it becomes public. The keys of a day that stays open are stored."""
-        description = self.stream.description
+    def _key_figures(self, context: Context, after: Status) -> list[Dated]:
+        """The figures of hidden keys of a series in the days that end with these ticks, each with
+        the end of the tick with which it becomes public. The keys of a day that stays open are
+        stored."""
+        description = after.description
         if description.hidden is None:
             return []
         first, end = self.blocks
+        series = description.number or 0
+        own = self.hidden.get(series, {})
         if first == end:
-            if self.hidden:
-                self.stream.store_hidden(end, self.hidden)
+            if own:
+                self.stream.store_hidden(end, own, series=series)
             return []
-        taken = take_hidden(self.stream._rows, end)
-        add_counts(taken.setdefault(first, {}), self.hidden.items())
+        taken = take_hidden(self.stream._rows, series, end)
+        add_counts(taken.setdefault(first, {}), own.items())
         figures = []
         for day in range(first, end):
-            figures += drawn(description, first_tick, day, taken.get(day, {}), context.noise)
+            persons = taken.get(day, {})
+            figures += draw_stages(description, after.first_tick, day, persons, context.noise)
         context.checkpoint("keys drawn")
         return figures
 
@@ -418,7 +463,7 @@ def _draw_and_store(
     which accepting locks rows too.
     """
     database, checkpoint = context.database, context.checkpoint
-    after = [each.stream._after(each.first, len(each.rows)) for each in closings]
+    after = [each.stream._after(each.ticks) for each in closings]
     lock_streams(database, [status.id for status in before])
     for each in closings:
         each.check_persons()
@@ -428,10 +473,12 @@ def _draw_and_store(
     closed = []
     for each, status, state in zip(closings, after, states, strict=True):
         public = each.figures(context, state, status, accepted[status.id])
-        closed.append(Closed(first_tick=each.first, last_tick=status.last_tick, figures=public))
+        closed.append(
+            Closed(first_tick=each.ticks.start, last_tick=status.last_tick, figures=public)
+        )
         checkpoint("noise drawn")
-    write_state(database, [state.changes() for state in states])
-    after = [state.signed(status) for state, status in zip(states, after, strict=True)]
+    changes = zip(states, after, strict=True)
+    write_state(database, [state.changes(status) for state, status in changes])
     checkpoint("state written")
     if write_statuses(database, zip(before, after, strict=True)) != len(closings):
         raise _changed(before[0])
@@ -446,7 +493,7 @@ def _replace_person_keys(database: Database, closings: Sequence[_Closing]) -> No
     keys = []
     for each in closings:
         stream, (first, end) = each.stream, each.blocks
-        if stream.description.unit.of == "person" and first != end:
+        if stream.description.notes and first != end:
             _, *new = stream._rows.sealed("secrets", end, unpredictable(32))
             keys.append((*new, stream._id, end))
     sql = "UPDATE secrets SET block = ?, body = ? WHERE stream = ? AND block < ?"
@@ -462,15 +509,76 @@ def _check_inputs(inputs: NDArray[np.int64], width: int) -> None:
         raise InputError("counts must not be negative")
 
 
-def _rows_from(
-    inputs: NDArray[np.int64], first: int, begin: int, shape: tuple[int, int]
-) -> NDArray[np.int64]:
-    """The rows of ``shape[0]`` ticks from ``begin`` on, where ``inputs`` holds those from ``first``
-    on; all others are empty."""
-    low, high = max(begin, first), min(begin + shape[0], first + len(inputs))
-    some = inputs[low - first : max(low, high) - first]
-    if len(some) == shape[0]:
-        return some
-    rows = np.zeros(shape, dtype=np.int64)
-    rows[low - begin : low - begin + len(some)] = some
-    return rows
+class Sums(Protocol):
+    """What is added to a series: ``counts[i]`` in the tick ``ticks[i]`` to the key at the position
+    ``keys[i]``; sorted by ticks."""
+
+    @property
+    def ticks(self) -> NDArray[np.int64]: ...
+
+    @property
+    def keys(self) -> NDArray[np.int64]: ...
+
+    @property
+    def counts(self) -> NDArray[np.int64]: ...
+
+
+class History(Protocol):
+    """What the rows of an input add to a publication: to each series, and of the slot of a tick
+    hidden keys by series, and the notes about its persons."""
+
+    @property
+    def series(self) -> Sequence[Sums]: ...
+
+    def hidden(self, tick: int, /) -> Mapping[int, Counts]: ...
+
+    def notes(self, tick: int, /) -> Mapping[bytes, int]: ...
+
+
+@dataclass(frozen=True, slots=True)
+class _Dense:
+    """A row of counts for each tick from ``first`` on, a column for each key, series after series.
+    All other ticks are empty."""
+
+    first: int
+    inputs: NDArray[np.int64]
+    widths: tuple[int, ...]
+
+    def rows(self, series: int, ticks: range) -> NDArray[np.int64]:
+        """A row of counts of a series for each of these ticks; not to be kept."""
+        column, width = sum(self.widths[:series]), self.widths[series]
+        rows = np.zeros((len(ticks), width), dtype=np.int64)
+        low = max(ticks.start, self.first)
+        some = self.inputs[low - self.first : max(low, ticks.stop) - self.first]
+        rows[low - ticks.start :][: len(some)] = some[:, column : column + width]
+        return rows
+
+
+class _Sparse:
+    """The counts of each series that are not zero."""
+
+    def __init__(self, series: Sequence[Sums], widths: tuple[int, ...]) -> None:
+        self._series = [(each.ticks, each.keys, each.counts) for each in series]
+        self._widths = widths
+
+    def require(self, wanted: range, shown: Callable[[int], str]) -> None:
+        """Refuse counts outside of some ticks."""
+        for ticks, _, counts in self._series:
+            if not len(ticks):
+                continue
+            if int(ticks[0]) < wanted.start:
+                raise AlreadyReleasedError(
+                    f"publication is released up to {shown(wanted.start)}, got rows from"
+                    f" {shown(int(ticks[0]))}; give newer rows only"
+                )
+            if int(ticks[-1]) >= wanted.stop or int(counts.min()) < 0:
+                raise InputError("rows must lie in the ticks that are closed; give older rows only")
+
+    def rows(self, series: int, ticks: range) -> NDArray[np.int64]:
+        """A row of counts of a series for each of these ticks; not to be kept."""
+        rows = np.zeros((len(ticks), self._widths[series]), dtype=np.int64)
+        if self._series:
+            of, keys, counts = self._series[series]
+            low, high = np.searchsorted(of, [ticks.start, ticks.stop])
+            add_up(rows, (of[low:high] - ticks.start, keys[low:high]), counts[low:high])
+        return rows

@@ -13,15 +13,15 @@ import numpy as np
 import pytest
 from scipy import signal, stats
 
-from fadecount.mechanisms import noise_law
-from fadecount.mechanisms.noise_law import (
+from fadecount.mechanisms import noise_distribution
+from fadecount.mechanisms.noise_distribution import (
     Weighted,
     chernoff,
     quantile,
     quantiles,
     scale_of,
 )
-from fadecount.mechanisms.schedule import Schedule
+from fadecount.mechanisms.running_total import Schedule
 
 BETA = 0.05
 
@@ -38,14 +38,14 @@ def quantile_of(budgets: list[float], beta: float) -> int:
 def tail(budgets: list[float], bound: int) -> float:
     """Pr[|sum| > bound] by convolution of the probabilities, in a window that holds all but 1e-14
     of each."""
-    law = np.ones(1)
+    distribution = np.ones(1)
     for budget in budgets:
         scale = scale_of(budget)
         reach = math.ceil(33 * scale) + 2
         one = np.exp(-np.abs(np.arange(-reach, reach + 1)) / scale)
-        law = np.convolve(law, one / one.sum())
-    middle = len(law) // 2
-    return 1.0 - float(law[max(0, middle - bound) : middle + bound + 1].sum())
+        distribution = np.convolve(distribution, one / one.sum())
+    middle = len(distribution) // 2
+    return 1.0 - float(distribution[max(0, middle - bound) : middle + bound + 1].sum())
 
 
 @pytest.mark.parametrize(
@@ -62,8 +62,8 @@ def test_it_is_the_smallest_integer_that_keeps_the_promise(
 
 @pytest.mark.parametrize("budgets", [[1e-4], [1e-4, 3e-5], [2.0**-30] * 5], ids=str)
 def test_wide_noise_is_rounded_outward_and_by_little(budgets: list[float]) -> None:
-    """The continuous law with the same scales, simulated; the bounds fail with probability below
-    1e-9."""
+    """The continuous distribution with the same scales, simulated; the bounds fail with probability
+    below 1e-9."""
     found = quantile_of(budgets, BETA)
     generator = np.random.default_rng(5)
     noise = sum(generator.laplace(scale=1.0 / budget, size=1_000_000) for budget in budgets)
@@ -114,7 +114,7 @@ def test_fractions_against_simulation() -> None:
 
 def test_bands_hold_where_weights_are_rounded() -> None:
     """Against exact convolution: weights whose common denominator is above 64. Weights rounded
-    away from 0 alone would not do: laws on different lattices are not ordered."""
+    away from 0 alone would not do: distributions on different lattices are not ordered."""
     chance = random.Random(7)
     for _ in range(40):
         denominator = chance.choice([65, 67, 72, 97, 120])
@@ -126,24 +126,26 @@ def test_bands_hold_where_weights_are_rounded() -> None:
             )
             for _ in range(chance.randint(1, 3))
         )
-        law = {0: 1.0}
+        distribution = {0: 1.0}
         for weight, budget, count in terms:
             unit, one = int(weight * denominator), math.tanh(budget / 2)
             for _ in range(count):
                 spread: dict[int, float] = {}
-                for at, mass in law.items():
+                for at, mass in distribution.items():
                     for draw in range(-12, 13):
                         place = at + unit * draw
                         share = mass * one * math.exp(-budget * abs(draw))
                         spread[place] = spread.get(place, 0.0) + share
-                law = {at: mass for at, mass in spread.items() if mass > 1e-12}
+                distribution = {at: mass for at, mass in spread.items() if mass > 1e-12}
         for beta in (0.2, 0.05):
             bound = quantile(terms, beta)
-            inside = sum(m for at, m in law.items() if abs(at) <= bound * denominator + 1e-9)
-            outside = sum(law.values()) - inside
+            inside = sum(
+                m for at, m in distribution.items() if abs(at) <= bound * denominator + 1e-9
+            )
+            outside = sum(distribution.values()) - inside
             assert outside <= beta
             narrow = (bound - 0.6) * denominator
-            assert sum(m for at, m in law.items() if abs(at) >= narrow) > beta / 2
+            assert sum(m for at, m in distribution.items() if abs(at) >= narrow) > beta / 2
 
 
 def test_small_chances_get_a_bound() -> None:
@@ -169,20 +171,20 @@ def test_wide_noise_is_never_too_small_and_too_wide_by_little(beta: float) -> No
 
 @pytest.mark.parametrize("copies", [2, 3])
 def test_sums_of_alike_noises_against_convolution(copies: int) -> None:
-    """The smooth law of the sum of several keys, whose weights have no common grid, against the
-    law of one key, convolved with itself on a grid of 1/720."""
+    """The smooth distribution of the sum of several keys, whose weights have no common grid,
+    against the distribution of one key, convolved with itself on a grid of 1/720."""
     terms = ((Fraction(1), 0.6, 2), (Fraction(7, 720), 0.9, 30), (Fraction(-713, 720), 0.9, 3))
-    law = np.ones(1)
+    distribution = np.ones(1)
     for weight, budget, count in terms:
         unit = abs(int(weight * 720))
         reach = math.ceil(34 / budget)
         one = np.zeros(2 * unit * reach + 1)
         one[::unit] = np.exp(-budget * np.abs(np.arange(-reach, reach + 1)))
         for _ in range(count):
-            law = signal.fftconvolve(law, one / one.sum())
-    whole = law
+            distribution = signal.fftconvolve(distribution, one / one.sum())
+    whole = distribution
     for _ in range(copies - 1):
-        whole = signal.fftconvolve(whole, law)
+        whole = signal.fftconvolve(whole, distribution)
     middle = len(whole) // 2
     for beta in (0.2, 0.05, 0.01):
         many = tuple((weight, budget, count * copies) for weight, budget, count in terms)
@@ -197,7 +199,7 @@ def test_sums_of_alike_noises_against_convolution(copies: int) -> None:
 def test_a_sum_over_many_keys_takes_a_small_grid() -> None:
     """An exact one would take 300 MB, and a hundred times as long."""
     terms = tuple((Fraction(n, 720), 0.1 + n / 900, 10**5 * n) for n in range(1, 20))
-    noise_law._known.clear()
+    noise_distribution._known.clear()
     tracemalloc.start()
     quantile(terms, 0.05)
     assert tracemalloc.get_traced_memory()[1] < 10_000_000
@@ -212,7 +214,7 @@ def test_the_bound_holds() -> None:
 
 
 def test_many_at_once_are_what_each_is_alone() -> None:
-    """Laws of several grids and sizes; the second time they are known."""
+    """Distributions of several grids and sizes; the second time they are known."""
     chance = random.Random(11)
     noises: list[Weighted] = [()]
     for _ in range(80):
@@ -225,19 +227,52 @@ def test_many_at_once_are_what_each_is_alone() -> None:
         )
     noises.append(((Fraction(1), 1e-5, 3),))
     for beta in (0.05, 1e-7):
-        noise_law._known.clear()
+        noise_distribution._known.clear()
         together = quantiles(noises, beta)
         assert quantiles(noises, beta) == together
-        noise_law._known.clear()
+        noise_distribution._known.clear()
         assert [quantile(noise, beta) for noise in noises] == together
 
 
 def test_what_is_kept_is_bounded() -> None:
-    noise_law._known.clear()
+    noise_distribution._known.clear()
     one = Fraction(1)
-    many = [((one, 2.0, count),) for count in range(1, noise_law._MOST_KNOWN + 2)]
+    many = [((one, 2.0, count),) for count in range(1, noise_distribution._MOST_KNOWN + 2)]
     first = quantiles(many[:2], 1e-7)
     assert quantiles(many, 1e-7)[:2] == first
-    assert len(noise_law._known) == len(many) - 2
+    assert len(noise_distribution._known) == len(many) - 2
     quantiles([((one, 3.0, 1),), ((one, 4.0, 1),)], 1e-7)
-    assert len(noise_law._known) == 2
+    assert len(noise_distribution._known) == 2
+
+
+@pytest.mark.parametrize(
+    ("weight", "others"),
+    [(Fraction(1), ()), (Fraction(1), ((Fraction(1), 0.4, 2),)), (Fraction(1, 3), ())],
+)
+@pytest.mark.parametrize("count", [1, 40])
+def test_less_by_independent_noise(weight: Fraction, others: Weighted, count: int) -> None:
+    """What turns noise of one budget into that of a smaller one: 0, or noise of the smaller."""
+    coarse, sharp = 0.25, 0.3
+    p, q = (math.exp(-1 / scale_of(each)) for each in (coarse, sharp))
+    zero = q / p * ((1 - p) / (1 - q)) ** 2
+    reach = 60 * count
+    distribution = (1 - zero) * (1 - p) / (1 + p) * p ** np.abs(np.arange(-reach, reach + 1))
+    distribution[reach] += zero
+    size = 4 * reach * count + 1
+    transform = (
+        np.fft.rfft(np.roll(np.pad(distribution, (0, size - len(distribution))), -reach)) ** count
+    )
+    for _, budget, times in others:
+        r = math.exp(-1 / scale_of(budget))
+        one = (1 - r) / (1 + r) * r ** np.abs(np.arange(-reach, reach + 1))
+        transform *= np.fft.rfft(np.roll(np.pad(one, (0, size - len(one))), -reach)) ** times
+    both = np.fft.irfft(transform, size)
+
+    def outside(bound: int) -> float:
+        return 1.0 - float(both[: bound + 1].sum() + both[size - bound :].sum() * (bound > 0))
+
+    noise = ((weight, coarse, count), (weight, sharp, -count), *others)
+    found = quantile(noise, BETA) / weight
+    assert found == pytest.approx(round(found))
+    assert outside(round(found)) <= BETA + 1e-9
+    assert found == 0 or outside(round(found) - 1) > BETA - 1e-9

@@ -1,13 +1,13 @@
-"""The law of the noise: its scale, variance, and how far a sum of noises may be from 0.
+"""The distribution of the noise: its scale, variance, and how far a sum of noises may be from 0.
 
 On the integers, ``Pr[z] ~ exp(-|z| / scale)``. A shift by one costs ``1 / scale``, so a budget
 ``e`` needs ``scale = 1 / e``.
 
 Quantiles of weighted sums of independent noises come from Fourier inversion. The characteristic
 function of one variable of scale ``s`` at ``x`` is ``1 / (1 + (sin(x / 2) / sinh(1 / (2 s)))**2)``,
-real and positive, and that of a sum is the product. Its values at the
-multiples of ``2 pi / N`` give the law modulo ``N``, which differs from the law itself by at most
-the chance of ``N / 2`` and more; Chernoff's bound says how large ``N`` must be.
+real and positive, and that of a sum is the product. Its values at the multiples of ``2 pi / N``
+give the distribution modulo ``N``, which differs from the distribution itself by at most the chance
+of ``N / 2`` and more; Chernoff's bound says how large ``N`` must be.
 
 *Narrow sums*: while the weights have a small common denominator, the sum lives on a grid, and the
 quantile is the smallest point of the grid that keeps the promise. It is taken at ``beta - 1e-11``,
@@ -15,11 +15,10 @@ which covers all errors: it is never too small.
 
 *Other sums* ``X`` get a normal variable ``U`` of standard deviation ``s`` added. If ``X > q`` and
 ``U >= -3 s``, then ``X + U > q - 3 s``. So ``Pr[|X| > q] <= Pr[|X + U| > q - 3 s] / Phi(3)``: the
-quantile of ``X + U`` at ``beta Phi(3)``, plus ``3 s``, is a bound for ``X``. Its law has no steps,
-and its characteristic function ends where that of ``U`` does. All errors are below 1e-7. With
-``s`` one part in 4096 of the farthest that ``X`` comes, a bound is too wide by 1.5 % of the scale
-of the widest variable, or 0.5 % of the standard deviation of a sum of many: 95.1 %.
-"""
+quantile of ``X + U`` at ``beta Phi(3)``, plus ``3 s``, is a bound for ``X``. Its distribution has
+no steps, and its characteristic function ends where that of ``U`` does. All errors are below 1e-7.
+With ``s`` one part in 4096 of the farthest that ``X`` comes, a bound is too wide by 1.5 % of the
+scale of the widest variable, or 0.5 % of the standard deviation of a sum of many: 95.1 %."""
 
 from __future__ import annotations
 
@@ -35,10 +34,12 @@ from numpy.typing import ArrayLike, NDArray
 from fadecount.rounding import DUST
 
 Weighted = tuple[tuple[Fraction, float, int], ...]
-"""Noise: for each weight and budget how many variables."""
+"""Noise: for each weight and budget how many variables. A negative number divides the transform: so
+many of a coarser budget are each less by independent noise of this one."""
 
-Law = tuple[tuple[tuple[int, int, float], int], ...]
-"""The same without signs, weights as numerators and denominators, sorted: a name of the law."""
+Distribution = tuple[tuple[tuple[int, int, float], int], ...]
+"""The same without signs, weights as numerators and denominators, sorted: a name of the
+distribution."""
 
 Numbers = NDArray[np.float64]
 
@@ -58,7 +59,7 @@ _SMOOTH_SIZE = 1 << 20
 _SMOOTH_TURNS = 7_424
 """Beyond it the transform of the normal variable is below exp(-16), and 2e-9 in all."""
 
-_known: dict[tuple[Law, float], float] = {}
+_known: dict[tuple[Distribution, float], float] = {}
 
 
 def scale_of(budget: float) -> float:
@@ -97,16 +98,16 @@ def quantile(noise: Weighted, beta: float) -> float:
 
 def quantiles(noises: Sequence[Weighted], beta: float) -> list[float]:
     """:func:`quantile` of many sums. The last few thousand results are kept."""
-    laws = [_merged(noise) for noise in noises]
-    bounds = {law: _known.get((law, beta)) for law in laws}
-    new = [law for law, bound in bounds.items() if bound is None]
+    distributions = [_merged(noise) for noise in noises]
+    bounds = {distribution: _known.get((distribution, beta)) for distribution in distributions}
+    new = [distribution for distribution, bound in bounds.items() if bound is None]
     if new:
         computed = dict(zip(new, _quantiles(new, beta).tolist(), strict=True))
         if len(_known) + len(computed) > _MOST_KNOWN:
             _known.clear()
-        _known.update(((law, beta), bound) for law, bound in computed.items())
+        _known.update(((distribution, beta), bound) for distribution, bound in computed.items())
         bounds |= computed
-    return [bounds[law] for law in laws]  # type: ignore[misc]
+    return [bounds[distribution] for distribution in distributions]  # type: ignore[misc]
 
 
 def quantiles_of_rows(
@@ -122,19 +123,19 @@ def quantiles_of_rows(
     return np.array([*map(bounds.__getitem__, names)], dtype=np.float64)
 
 
-def _merged(noise: Weighted) -> Law:
+def _merged(noise: Weighted) -> Distribution:
     merged: Counter[tuple[int, int, float]] = Counter()
     for weight, budget, count in noise:
         merged[abs(weight.numerator), weight.denominator, budget] += count
     return tuple(sorted(term for term in merged.items() if term[1] and term[0][2] < math.inf))
 
 
-def _quantiles(laws: list[Law], beta: float) -> Numbers:
-    """One row for each law; columns are its terms, with weight 0 where it has fewer."""
-    shape = len(laws), max(1, *map(len, laws))
+def _quantiles(distributions: list[Distribution], beta: float) -> Numbers:
+    """One row for each distribution; columns are its terms, with weight 0 where it has fewer."""
+    shape = len(distributions), max(1, *map(len, distributions))
     weights, counts, scales = np.zeros(shape), np.zeros(shape), np.ones(shape)
-    for row, law in enumerate(laws):
-        for column, ((numerator, denominator, budget), count) in enumerate(law):
+    for row, distribution in enumerate(distributions):
+        for column, ((numerator, denominator, budget), count) in enumerate(distribution):
             weights[row, column], counts[row, column] = numerator / denominator, count
             scales[row, column] = scale_of(budget)
     if beta < _SMALLEST_EXACT:
@@ -142,14 +143,19 @@ def _quantiles(laws: list[Law], beta: float) -> Numbers:
     spread = counts * scales**2
     widest = np.argmax(spread * weights**2, axis=1)
     spread *= np.sin(math.pi * weights) ** 2  # where the widest repeats itself, these do not
-    spread[np.arange(len(laws)), widest] = np.inf
+    spread[counts < 0] = np.finfo(np.float64).max  # these come second: they make factors larger
+    spread[np.arange(len(distributions)), widest] = np.inf
     order = np.argsort(-spread, axis=1)
     weights, scales, counts = (
         np.take_along_axis(each, order, axis=1) for each in (weights, scales, counts)
     )
     farthest = np.asarray(chernoff(weights, scales, counts, 1e-13))
     grids = np.array(
-        [math.lcm(*(bottom for (_, bottom, _), _ in law)) for law in laws], dtype=np.float64
+        [
+            math.lcm(*(bottom for (_, bottom, _), _ in distribution))
+            for distribution in distributions
+        ],
+        dtype=np.float64,
     )
     sizes = np.exp2(np.ceil(np.log2(2.0 * grids * farthest + 16.0)))
     smooth = (grids > FINEST_GRID) | (sizes > _LARGEST_GRID)
@@ -160,7 +166,7 @@ def _quantiles(laws: list[Law], beta: float) -> Numbers:
         sizes[smooth] = _SMOOTH_SIZE
     units = weights * grids[:, None]
     units = np.where(smooth[:, None], units, np.rint(units))
-    reached = np.zeros(len(laws))
+    reached = np.zeros(len(distributions))
     for size in set(sizes.astype(np.int64).tolist()):
         alike = np.flatnonzero(sizes == size)
         for part in np.array_split(alike, -(-len(alike) * min(size, _LARGEST_GRID) // _ROOM)):
@@ -172,12 +178,12 @@ def _quantiles(laws: list[Law], beta: float) -> Numbers:
 def _inverted(
     units: Numbers, scales: Numbers, counts: Numbers, beta: float, size: int
 ) -> NDArray[np.int64]:
-    """For each row the smallest number ``q`` of grid units with enough of the law in ``-q .. q``.
+    """For each row the smallest number ``q`` of grid units with enough of the distribution in ``-q
+    .. q``.
 
-    The law modulo ``size`` is a sum of as many cosines, and that of ``-q .. q`` one of Dirichlet
-    kernels, or of their limit if the sum is smooth. Most factors are negligible: they are left out,
-    and ``q`` is found by bisection. Term by term, fewer factors are left.
-    """
+    The distribution modulo ``size`` is a sum of as many cosines, and that of ``-q .. q`` one of
+    Dirichlet kernels, or of their limit if the sum is smooth. Most factors are negligible: they are
+    left out, and ``q`` is found by bisection. Term by term, fewer factors are left."""
     smooth = size == _SMOOTH_SIZE
     turns = np.arange(_SMOOTH_TURNS if smooth else size // 2 + 1)
     spans = np.sinh(np.minimum(0.5 / scales, 300.0))
@@ -189,11 +195,15 @@ def _inverted(
     normal = 0.5 * (math.pi / _SMOOTH * turns) ** 2 * smooth
     pairs, which = np.unique([units[:, 0], spans[:, 0]], axis=1, return_inverse=True)
     widest = logarithms_of(pairs[0][:, None], pairs[1][:, None], turns)
-    logarithms = normal + counts[:, :1] * widest[which]
+    logarithms, first = normal + counts[:, :1] * widest[which], 1
+    while first < counts.shape[1] and (counts[:, first] < 0).any():
+        each = logarithms_of(units[:, first, None], spans[:, first, None], turns)
+        logarithms += counts[:, first, None] * each
+        first += 1
     negligible = _SMOOTH_NEGLIGIBLE if smooth else _NEGLIGIBLE
     rows, turns = np.nonzero(logarithms < negligible)
     logarithms = logarithms[rows, turns]
-    for column in range(1, units.shape[1]):
+    for column in range(first, units.shape[1]):
         each = logarithms_of(units[rows, column], spans[rows, column], turns)
         logarithms += counts[rows, column] * each
         kept = logarithms < negligible
