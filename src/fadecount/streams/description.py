@@ -8,15 +8,22 @@ from dataclasses import dataclass, field, replace
 from functools import lru_cache
 from typing import Any
 
+from fadecount.calendar import (
+    DAY,
+    Calendar,
+    Midnights,
+    Ticks,
+    level_calendar,
+    level_lengths,
+    zone_of,
+)
 from fadecount.checks import set_fields
 from fadecount.durations import UNITS, format_duration, parse_duration
 from fadecount.errors import ParameterError, StoreError, bad_parameter
 from fadecount.mechanisms import ONE_EVENT, Blocks, Mechanism, Unit, require_planned_tick
-from fadecount.planning.publication import Measure, Publication, Series, local_time, zone_of
-from fadecount.streams.calendar import block_lengths
+from fadecount.planning.publication import Measure, Publication, Series, local_time
 from fadecount.streams.discovery import HiddenKeys
 from fadecount.streams.loss import Group, PublicationLoss, StreamLoss, UnitLoss, require_name
-from fadecount.streams.ticks import DAY, Ticks
 
 ONLY_KEY = "all"
 LONGEST_KEY = 200
@@ -102,7 +109,7 @@ class Description:
         for each in self.series:
             require_planned_tick(each.mechanism, self.ticks.tick_seconds)
             if isinstance(each.mechanism, Blocks):
-                block_lengths(each.mechanism, self.ticks)
+                level_lengths(each.mechanism.lengths, self.ticks)
         if 0 < self._slot_seconds < self.ticks.tick_seconds:
             remedy = "one person within a tick is the unit for longer ticks"
             raise bad_parameter("per of the unit", self.unit.per, "at least a tick", remedy)
@@ -263,7 +270,14 @@ class Description:
         None for running totals."""
         if not isinstance(self.mechanism, Blocks):
             return ()
-        return tuple(length.name for length in block_lengths(self.mechanism, self.ticks))
+        return tuple(each.name for each in level_lengths(self.mechanism.lengths, self.ticks))
+
+    def calendar(self, first_tick: int, midnights: Midnights | None = None) -> Calendar | None:
+        """The blocks of the levels of a stream that begins with a tick, with the midnights stored
+        for it, or for a new one; None for running totals."""
+        if not isinstance(self.mechanism, Blocks):
+            return None
+        return level_calendar(self.mechanism.lengths, self.ticks, first_tick, midnights)
 
     @property
     def default_per(self) -> str:

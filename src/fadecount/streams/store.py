@@ -9,6 +9,7 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Self
 
+from fadecount.calendar import Ticks
 from fadecount.checks import require_integer
 from fadecount.errors import ParameterError, StoreError, bad_parameter
 from fadecount.mechanisms import ONE_EVENT, Mechanism, Totals, Unit
@@ -49,7 +50,6 @@ from fadecount.streams.status import (
     write_keys,
 )
 from fadecount.streams.stream import Stream
-from fadecount.streams.ticks import Ticks
 
 _CREATION_SECONDS = 5.0
 

@@ -19,6 +19,7 @@ from fadecount.errors import AlreadyReleasedError, ClockError, FenceError, Input
 from fadecount.mechanisms.unit import CapKey
 from fadecount.noise import unpredictable
 from fadecount.streams.audit_log import Act
+from fadecount.streams.clock import ClockState, read_clock
 from fadecount.streams.database import Context, Database
 from fadecount.streams.description import checked_keys
 from fadecount.streams.discovery import Counts
@@ -37,7 +38,6 @@ from fadecount.streams.figures import CELLS, Closed, FigureRows, write_figures
 from fadecount.streams.inputs import Intake, noted_as, take_inputs
 from fadecount.streams.state import StoredState, write_state
 from fadecount.streams.status import Status, lock_streams, write_keys, write_statuses
-from fadecount.streams.ticks import ClockState, read_clock
 
 MOST_TICKS = 50_000_000
 """The most ticks of a history, and the most empty ticks that are closed in one call; more are taken
@@ -125,7 +125,7 @@ class Stream(Intake):
     def close_due(self, now: float) -> list[Closed]:
         """Close the ticks that are over at ``now`` (Unix seconds), also those missed in a downtime,
         and return their figures. A clock that is far off closes nothing and raises a
-        ``ClockError``: see :func:`~fadecount.streams.ticks.read_clock`."""
+        ``ClockError``: see :func:`~fadecount.streams.clock.read_clock`."""
         reading = read_clock(self.description.ticks, self.open_tick, now)
         if reading.state is not ClockState.FINE:
             raise ClockError(reading.text)
