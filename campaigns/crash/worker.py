@@ -16,6 +16,7 @@ from tests.counters.block_reference import NamedNoise
 
 import fadecount as fc
 from campaigns.crash.journal import Journal, JournalNoise
+from fadecount.calendar import Calendar, level_calendar
 from fadecount.errors import StoreError
 from fadecount.mechanisms import Unit
 from fadecount.streams import (
@@ -30,7 +31,6 @@ from fadecount.streams import (
     Ticks,
     inputs,
 )
-from fadecount.streams.calendar import BlockCalendar
 from fadecount.streams.database import Checkpoints, Database
 from fadecount.streams.figures import Closed
 from fadecount.streams.inputs import ReadPosition
@@ -247,14 +247,14 @@ def _until(event: str, steps: int) -> int:
     )
 
 
-def calendar_of(steps: int) -> BlockCalendar:
+def calendar_of(steps: int) -> Calendar:
     """The calendar of streams of blocks, far enough for so many steps."""
     return _calendar(-(-steps // 1000))
 
 
 @lru_cache
-def _calendar(thousands: int) -> BlockCalendar:
-    new = BlockCalendar.new(BLOCKS, Ticks(tick_seconds=60), FIRST_TICK)
+def _calendar(thousands: int) -> Calendar:
+    new = level_calendar(BLOCKS.lengths, Ticks(tick_seconds=60), FIRST_TICK)
     return new.reaching(1000 * thousands)
 
 

@@ -19,9 +19,9 @@ from numpy.typing import NDArray
 from tests.streams.memory import FiguresInMemory
 
 import fadecount as fc
+from fadecount.calendar import level_calendar
 from fadecount.counters.figures import FigureMaker
 from fadecount.streams import Description, Ticks
-from fadecount.streams.calendar import BlockCalendar
 from fadecount.streams.figures import FigureRows
 from fadecount.streams.published import Figures, Published
 
@@ -53,7 +53,7 @@ def publish(mechanism: fc.Mechanism, keys: int) -> Published:
     description = Description(name="s", mechanism=mechanism, ticks=TICKS)
     nothing = np.zeros((steps, keys), dtype=np.int64)
     if isinstance(mechanism, fc.Blocks):
-        calendar = BlockCalendar.new(mechanism, TICKS, FIRST).reaching(steps)
+        calendar = level_calendar(mechanism.lengths, TICKS, FIRST).reaching(steps)
         for made in FigureMaker(mechanism, calendar, keys).close(nothing):
             first, end = FIRST + int(made.starts[0]), FIRST + int(made.ends[-1])
             rows = FigureRows(

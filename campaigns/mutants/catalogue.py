@@ -1224,10 +1224,24 @@ MUTANTS = (
     ),
     Mutant(
         "new rules of a zone move old days",
-        "streams/calendar.py",
+        "calendar.py",
         "for day in range(self.through, through):",
         "for day in range(self.through - 400, through):",
         ("tests/streams/test_calendar.py",),
+    ),
+    Mutant(
+        "weeks follow new rules of a zone where days do not",
+        "streams/published.py",
+        "known = None if calendar is None else calendar.midnights",
+        "known = None",
+        ("tests/streams/test_calendar.py",),
+    ),
+    Mutant(
+        "the last part of a short day runs into the next day",
+        "calendar.py",
+        "np.minimum(of(days) + part * seconds, of(days + 1))",
+        "of(days) + part * seconds",
+        ("tests/test_calendar.py",),
     ),
     Mutant(
         "hidden keys in an earlier day, and in each transaction",
@@ -1369,7 +1383,7 @@ MUTANTS = (
     Mutant(
         "a plan with levels that no stream can publish",
         "planning/blocks.py",
-        "and BlockLength.of_ticks(each, tick_seconds)",
+        "and Length.of_ticks(each, tick_seconds)",
         "and tick_seconds",
         ("tests/planning/test_blocks.py",),
     ),

@@ -7,8 +7,6 @@ A year is 365 days and a month 30 days, so that ages count the same number of ti
 from __future__ import annotations
 
 import re
-from dataclasses import dataclass
-from functools import lru_cache
 from typing import TYPE_CHECKING
 
 from fadecount.errors import bad_parameter
@@ -83,78 +81,3 @@ def format_duration(seconds: int) -> str:
 
 def _counted(number: int, name: str) -> str:
     return f"{number:,} {name}" if number == 1 else f"{number:,} {name}s"
-
-
-@dataclass(frozen=True, slots=True)
-class BlockLength:
-    """The length of a level on the calendar: so many ``seconds`` below a day, one day, or so many
-    ``months``."""
-
-    seconds: int = 0
-    months: int = 0
-
-    @classmethod
-    def of_ticks(cls, length: int, tick_seconds: int) -> BlockLength | None:
-        """The calendar length of so many ticks, if there is one: a tick, a part of a day, a day, or
-        months of 30 days that divide a year or make up years; several ticks must fit into a day.
-
-        >>> names = [BlockLength.of_ticks(days, 86400) for days in (1, 7, 30, 150, 180, 720)]
-        >>> [name and name.name for name in names]
-        ['1d', None, '1mo', None, '6mo', '2y']
-        """
-        seconds = length * tick_seconds
-        day, month = UNITS["d"], UNITS["mo"]
-        if length == 1 or seconds == day or (seconds < day and day % seconds == 0):
-            return cls(seconds=seconds)
-        months, rest = divmod(seconds, month)
-        if months and not rest and not day % tick_seconds and 0 in (12 % months, months % 12):
-            return cls(months=months)
-        return None
-
-    @classmethod
-    @lru_cache(maxsize=64)
-    def named(cls, name: str) -> BlockLength | None:
-        """The length with this :attr:`name`, if the calendar has it.
-
-        >>> BlockLength.named("1h"), BlockLength.named("1mo"), BlockLength.named("7h")
-        (BlockLength(seconds=3600, months=0), BlockLength(seconds=0, months=1), None)
-        """
-        written = re.fullmatch(r"([1-9]\d{0,4})(mo|[smhdy])", name)
-        if written is None:
-            return None
-        count, unit = int(written[1]), written[2]
-        if months := count * {"mo": 1, "y": 12}.get(unit, 0):
-            length = cls(months=months) if 0 in (12 % months, months % 12) else None
-        else:
-            seconds = count * UNITS[unit]
-            length = cls(seconds=seconds) if UNITS["d"] % seconds == 0 else None
-        return length if length is not None and length.name == name else None
-
-    @property
-    def words(self) -> str:
-        """The length as a noun: ``hour``, ``day``, ``month``, or ``6 hours``."""
-        count, unit = re.fullmatch(r"(\d+)(\D+)", self.name).groups()  # type: ignore[union-attr] # a name is both
-        noun = next(noun for noun, short in _NAMES if short == unit)
-        return noun if count == "1" else _counted(int(count), noun)
-
-    def longest_seconds(self, zone: str) -> int:
-        """The most seconds that such a slot of the calendar has: a day has up to 25 hours where
-        clocks may change."""
-        most = self.seconds or 31 * self.months * UNITS["d"]
-        return most if most < UNITS["d"] or zone == "UTC" else most + UNITS["h"]
-
-    @property
-    def name(self) -> str:
-        """The length as people say it: ``20m``, ``1h``, ``1d``, ``1mo``, ``1y``.
-
-        >>> [BlockLength(seconds=each).name for each in (90, 1200, 7200, 86400, 604800)]
-        ['90s', '20m', '2h', '1d', '7d']
-        >>> BlockLength(months=3).name, BlockLength(months=12).name
-        ('3mo', '1y')
-        """
-        if self.months:
-            return f"{self.months // 12}y" if self.months % 12 == 0 else f"{self.months}mo"
-        for unit in ("d", "h", "m"):
-            if self.seconds % UNITS[unit] == 0:
-                return f"{self.seconds // UNITS[unit]}{unit}"
-        return f"{self.seconds}s"

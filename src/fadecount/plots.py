@@ -24,7 +24,8 @@ from zoneinfo import ZoneInfo
 import numpy as np
 from numpy.typing import NDArray
 
-from fadecount.durations import UNITS, BlockLength
+from fadecount.calendar import Length
+from fadecount.durations import UNITS
 from fadecount.errors import ParameterError, bad_parameter, missing_extra
 from fadecount.mechanisms import Mechanism
 from fadecount.planning.published import lost
@@ -387,7 +388,7 @@ def _stages_of(plan: PublicationPlan, series: Series) -> dict[str, list[tuple[fl
     then."""
     tick, stages = plan.publication.tick_seconds, dict[str, list[tuple[float, str]]]()
     for each in plan.figures_of(series):
-        length = BlockLength.named(each.per)
+        length = Length.named(each.per)
         words = each.per if length is None else length.words
         stages.setdefault(words, []).append((each.lag_seconds / tick, _width(each)))
     for shown in plan.hidden_of(series):

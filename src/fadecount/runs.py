@@ -41,6 +41,7 @@ from fadecount.sources import (
 )
 from fadecount.sources.files import live_options, paths_of
 from fadecount.sources.visits import PER_ADDRESS
+from fadecount.streams.clock import ClockState, read_clock
 from fadecount.streams.description import ONLY_KEY, Description, checked_keys
 from fadecount.streams.discovery import HiddenKeys
 from fadecount.streams.figures import CELLS, Closed
@@ -49,7 +50,6 @@ from fadecount.streams.loss import NO_GROUP, Group, GroupLoss
 from fadecount.streams.published import Published
 from fadecount.streams.store import MemoryStore
 from fadecount.streams.stream import MOST_TICKS
-from fadecount.streams.ticks import ClockState, read_clock
 
 if TYPE_CHECKING:
     from fadecount.mechanisms.unit import CapKey

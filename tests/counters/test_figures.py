@@ -13,9 +13,9 @@ import pytest
 from numpy.typing import NDArray
 
 import fadecount as fc
+from fadecount.calendar import Calendar
 from fadecount.counters.figures import FigureMaker, OpenBlock
 from fadecount.errors import ForkedError
-from fadecount.mechanisms.figures import Calendar, EqualBlocks
 from fadecount.mechanisms.noise_distribution import variance_of
 from fadecount.noise import DiscreteLaplace, Lineage
 from tests.counters.block_reference import NamedNoise
@@ -34,8 +34,8 @@ Figures = dict[Name, tuple[int, int, list[int]]]
 """Start, the step after which it is public, and the values."""
 
 
-def equal(mechanism: fc.Blocks) -> EqualBlocks:
-    return EqualBlocks(tuple(level.length for level in mechanism.levels))
+def equal(mechanism: fc.Blocks) -> Calendar:
+    return mechanism.calendar
 
 
 def unequal(mechanism: fc.Blocks, steps: int, chance: random.Random) -> EdgedBlocks:

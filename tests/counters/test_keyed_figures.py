@@ -10,12 +10,10 @@ import numpy as np
 import pytest
 
 import fadecount as fc
+from fadecount.calendar import Calendar, Ticks, level_calendar
 from fadecount.counters import figures
 from fadecount.counters.figures import FigureMaker, Rows
-from fadecount.mechanisms import Calendar, EqualBlocks
 from fadecount.noise import KeyedNoise
-from fadecount.streams.calendar import BlockCalendar
-from fadecount.streams.ticks import Ticks
 from tests.mechanisms.edged_blocks import EdgedBlocks
 
 KEYS = ["a", "b", "c"]
@@ -75,7 +73,7 @@ def test_figures_equal_those_of_the_local_library(
 ) -> None:
     monkeypatch.setattr(figures, "CELLS", cells)
     steps, mechanism = 100, STAGED
-    calendar: Calendar = EqualBlocks(tuple(level.length for level in STAGED.levels))
+    calendar = STAGED.calendar
     if kind == "edges":
         calendar = EdgedBlocks(
             [[*range(1, 200)], [*range(3, 200, 3)], [9, 21, 30, 99, 120], [30, 99, 120], [99, 120]]
@@ -84,7 +82,7 @@ def test_figures_equal_those_of_the_local_library(
         mechanism, ticks = HOURS, Ticks(tick_seconds=3600, zone="Europe/Vienna")
         first = ticks.at(1_774_652_400) + (5 if kind == "cut" else 0)
         steps = 24 * 32
-        calendar = BlockCalendar.new(mechanism, ticks, first).reaching(steps)
+        calendar = level_calendar(mechanism.lengths, ticks, first).reaching(steps)
     chance = random.Random(7)
     counts = np.array([[chance.choice((0, 0, 1, 5)) for _ in KEYS] for _ in range(steps)])
     local = {

@@ -8,7 +8,7 @@ import pytest
 import fadecount as fc
 from fadecount.errors import ClockError
 from fadecount.streams import Description, Ticks
-from fadecount.streams.ticks import LARGEST_LAG, LONGEST_DOWNTIME, ClockState, read_clock
+from fadecount.streams.clock import LARGEST_LAG, LONGEST_DOWNTIME, ClockState, read_clock
 from tests.streams.backends import BriefStore
 
 NOW = 1_800_000_000

@@ -8,10 +8,11 @@ from typing import Any
 import numpy as np
 from numpy.typing import ArrayLike
 
+from fadecount.calendar import Calendar
 from fadecount.mechanisms.figures import UNKNOWN, Integers
 
 
-class EdgedBlocks:
+class EdgedBlocks(Calendar):
     """Blocks of any lengths, by their ends: for each level all that are known, sorted.
 
     >>> dates = EdgedBlocks(([1, 2, 3, 4, 5], [2, 5]))

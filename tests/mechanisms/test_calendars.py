@@ -6,13 +6,13 @@ import random
 
 import numpy as np
 
-from fadecount.mechanisms import Calendar, EqualBlocks
+from fadecount.calendar import Calendar
 from fadecount.mechanisms.figures import UNKNOWN
 from tests.mechanisms.edged_blocks import EdgedBlocks
 
 
 def test_equal_blocks() -> None:
-    dates = EqualBlocks((1, 5))
+    dates = Calendar((1, 5))
     assert [dates.frontier(1, step) for step in (-3, 0, 4, 5, 9)] == [0, 0, 0, 5, 5]
     assert [dates.end(1, step) for step in (0, 1, 5, 6)] == [0, 5, 5, 10]
     assert dates.count(1, 5, 20) == 3
@@ -38,8 +38,8 @@ def test_blocks_of_any_lengths_by_their_definition() -> None:
 
 def test_equal_blocks_are_a_case_of_any() -> None:
     steps = np.arange(120)
-    equal: Calendar = EqualBlocks((2, 6, 24))
-    listed: Calendar = EdgedBlocks([range(length, 145, length) for length in (2, 6, 24)])
+    equal = Calendar((2, 6, 24))
+    listed = EdgedBlocks([range(length, 145, length) for length in (2, 6, 24)])
     for level in range(3):
         for name in ("frontier", "end"):
             alike = getattr(equal, name)(level, steps) == getattr(listed, name)(level, steps)

@@ -13,6 +13,7 @@ import numpy as np
 import pytest
 
 import fadecount as fc
+from fadecount.calendar import level_lengths
 from fadecount.planning.blocks import (
     DAYS,
     BlockRequest,
@@ -27,7 +28,6 @@ from fadecount.planning.budgets import best_budgets
 from fadecount.planning.chains import Graph, Search, Step
 from fadecount.planning.request import read_request
 from fadecount.streams import Ticks
-from fadecount.streams.calendar import block_lengths
 from tests.planning.block_oracles import least_error, scipy_error, small_case, weighted_error
 from tests.planning.oracles import LENGTHS, limit_at, random_targets
 
@@ -314,7 +314,7 @@ def test_a_stream_has_every_length_of_a_plan_with_a_tick() -> None:
         for length in calendar_lengths(tick, 10**9):
             longer = () if length == 1 else (fc.Level(length, 0.1),)
             blocks = fc.Blocks(fc.Level(1, 0.1), *longer)
-            assert len(block_lengths(blocks, ticks)) == len(blocks.levels)
+            assert len(level_lengths(blocks.lengths, ticks)) == len(blocks.levels)
 
 
 def test_lengths_around_figures_without_a_calendar() -> None:

@@ -10,12 +10,11 @@ from typing import Any
 import pytest
 
 import fadecount as fc
+from fadecount.calendar import Ticks, level_calendar
 from fadecount.errors import ParameterError
 from fadecount.mechanisms.levels import MILLION
 from fadecount.planning.promise import free_ages, millionths, plan_publication
 from fadecount.planning.publication import Measure, Publication
-from fadecount.streams.calendar import BlockCalendar
-from fadecount.streams.ticks import Ticks
 from tests.planning.unit_program import loss_by_program
 
 PUBLICATIONS = 60
@@ -84,7 +83,7 @@ def test_the_loss_is_that_of_linear_programs(seed: int) -> None:
     ticks, day = Ticks(tick_seconds=made.tick_seconds), 86_400 // made.tick_seconds
     first = ticks.at(1_769_904_000)
     calendars = [
-        BlockCalendar.new(each.mechanism, ticks, first).reaching(200 * day)  # type: ignore[arg-type] # blocks
+        level_calendar(each.mechanism.lengths, ticks, first).reaching(200 * day)  # type: ignore[attr-defined] # blocks
         for each in series
     ]
     length = {"tick": 1, "1d": day, "1mo": 28 * day}[made.unit.per]

@@ -9,6 +9,7 @@ import numpy as np
 import pytest
 
 import fadecount as fc
+from fadecount.calendar import Ticks, level_calendar
 from fadecount.errors import ParameterError
 from fadecount.mechanisms.levels import MILLION
 from fadecount.planning.budgets import variance
@@ -20,8 +21,6 @@ from fadecount.planning.promise import (
     shifts_of,
 )
 from fadecount.planning.publication import Measure, Publication, Series, spent
-from fadecount.streams.calendar import BlockCalendar
-from fadecount.streams.ticks import Ticks
 
 PERSON = fc.Unit(of="person", events=2, per="1d")
 STATIONS: Any = {"key": ("station",), "keys": ("north", "south")}
@@ -244,7 +243,7 @@ def test_the_loss_is_that_of_all_that_is_out_on_a_real_calendar(number: int) -> 
     ]
     reached: dict[int, int] = {}
     calendars = [
-        BlockCalendar.new(blocks_of(each), ticks, first).reaching(24 * 75) for each in every
+        level_calendar(blocks_of(each).lengths, ticks, first).reaching(24 * 75) for each in every
     ]
     length = 24 * 75
     for tick in range(first, first + 24 * 10):

@@ -16,15 +16,15 @@ from numpy.typing import NDArray
 from scipy.optimize import linprog
 
 import fadecount as fc
+from fadecount.calendar import Calendar
 from fadecount.mechanisms.levels import MILLION
 from fadecount.planning.publication import Publication, Series
-from fadecount.streams.calendar import BlockCalendar
 
 
 def loss_by_program(
     publication: Publication,
     series: Sequence[Series],
-    calendars: Sequence[BlockCalendar],
+    calendars: Sequence[Calendar],
     slot: range,
     now: int,
 ) -> float:
@@ -67,7 +67,7 @@ def loss_by_program(
 
 
 def _revealed(
-    each: Series, calendar: BlockCalendar, ticks: Sequence[int], slot: range, now: int
+    each: Series, calendar: Calendar, ticks: Sequence[int], slot: range, now: int
 ) -> tuple[list[float], list[float]]:
     """What a change by 1 in each tick reveals, under a declared key and under a hidden one."""
     assert isinstance(each.mechanism, fc.Blocks)

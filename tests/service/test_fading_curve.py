@@ -11,10 +11,10 @@ import numpy as np
 import pytest
 
 import fadecount as fc
+from fadecount.calendar import Ticks
 from fadecount.mechanisms import Loss, Unit
 from fadecount.service.fading_curve import FadingCurve, curve_ages
 from fadecount.streams.loss import StreamLoss
-from fadecount.streams.ticks import Ticks
 
 
 def curve(mechanism: fc.Mechanism, sensitivity: int = 1, tick_seconds: int = 60) -> FadingCurve:

@@ -7,9 +7,9 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from fadecount.calendar import Ticks
 from fadecount.sources import SourceOptions
 from fadecount.sources.times import EARLIEST, LATEST
-from fadecount.streams.ticks import Ticks
 
 
 @settings(max_examples=25)

@@ -14,12 +14,11 @@ import numpy as np
 import pandas as pd
 
 import fadecount as fc
+from fadecount.calendar import Ticks, level_calendar
 from fadecount.counters.figures import FigureMaker
 from fadecount.noise import KeyedNoise
 from fadecount.sources import SourceOptions
-from fadecount.streams.calendar import BlockCalendar
 from fadecount.streams.description import Description
-from fadecount.streams.ticks import Ticks
 
 SECRET = "".join(f"{number:02x}" for number in range(32))
 START = 1_767_225_600  # 2026-01-01
@@ -76,7 +75,7 @@ def expected_frame(
     ticks = Ticks(tick_seconds=identity["tick_seconds"], zone=identity["zone"])
     levels = Description(name="s", mechanism=mechanism, ticks=ticks).levels
     first = ticks.at(identity["start"])
-    calendar = BlockCalendar.new(mechanism, ticks, first).reaching(steps)
+    calendar = level_calendar(mechanism.lengths, ticks, first).reaching(steps)
     noise = KeyedNoise(
         SECRET.encode(),
         epoch=commit["epoch"],

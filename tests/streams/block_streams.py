@@ -10,8 +10,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 import fadecount as fc
+from fadecount.calendar import Calendar, level_calendar
 from fadecount.streams import Description, Store, Stream, Ticks
-from fadecount.streams.calendar import BlockCalendar
 from fadecount.streams.database import Database
 from fadecount.streams.figures import Closed, FigureRows, read_figures
 from tests.counters.block_reference import NamedNoise
@@ -53,8 +53,8 @@ def create(
     return store.create(describe(name, mechanism), keys=keys, start_tick=first)
 
 
-def calendar_for(steps: int, first: int = FIRST, mechanism: fc.Blocks = DESIGN) -> BlockCalendar:
-    return BlockCalendar.new(mechanism, HOURS, first).reaching(steps + 3000)
+def calendar_for(steps: int, first: int = FIRST, mechanism: fc.Blocks = DESIGN) -> Calendar:
+    return level_calendar(mechanism.lengths, HOURS, first).reaching(steps + 3000)
 
 
 def expected(
@@ -69,7 +69,7 @@ def expected(
     return defined(mechanism, calendar, counts, noise, declared=declared, beyond=1500)
 
 
-def by_name(rows: Iterable[FigureRows], calendar: BlockCalendar) -> dict[Name, list[int]]:
+def by_name(rows: Iterable[FigureRows], calendar: Calendar) -> dict[Name, list[int]]:
     """Figures by level, end and stage."""
     figures: dict[Name, list[int]] = {}
     first = calendar.first_tick

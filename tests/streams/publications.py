@@ -14,11 +14,13 @@ from fadecount.planning.publication import Columns, Measure, Publication, Series
 from fadecount.sources.measures import MeasureRules, PublicationRows
 from fadecount.streams import Reader
 from fadecount.streams.description import Description
-from tests.sources.plain_rule import Counts
+from tests.sources.plain_rule import Counts, Plain
 
 ZONE = "Europe/Vienna"
 EXACT = fc.Blocks(fc.Level(1, 50.0), fc.Level(24, 50.0, lag=2))
 """Budgets so large that hardly any figure has noise, and it is drawn all the same."""
+SHOWN_FROM = 2
+"""So many persons must bring a hidden key for it to appear, in publications that are exact."""
 
 
 class NoNoise:
@@ -35,7 +37,7 @@ def rides(**fields: Any) -> Publication:
         "zone": ZONE,
         "start": "2026-03-27",
         "unit": fc.Unit(of="person", events=3, per="1d"),
-        "loss": {"7d": 2, "ever": 4},
+        "promise": {"7d": 2, "ever": 4},
         "columns": Columns(person="who", id="id"),
         "measures": (
             Measure(
@@ -62,6 +64,10 @@ def rides(**fields: Any) -> Publication:
 
 def described(publication: Publication, mechanism: fc.Blocks = EXACT) -> Description:
     """A publication of which all parts have this mechanism, whatever its promise is."""
+    selection = None
+    if any(each.discover for each in publication.measures):
+        selection = fc.Discovery(publication.unit.per, ((0, 50.0),), 1e-9)
+        assert selection.thresholds == (SHOWN_FROM,)
     series = (
         Series(
             measure=each.measure.name,
@@ -69,6 +75,8 @@ def described(publication: Publication, mechanism: fc.Blocks = EXACT) -> Descrip
             mechanism=mechanism,
             weight=each.weight,
             shifts=(0,) * len(mechanism.levels),
+            selection=selection if each.measure.discover and each.part == "keys" else None,
+            other=each.measure.other if each.part == "keys" else None,
         )
         for each in publication.parts
     )
@@ -99,6 +107,25 @@ def published(reader: Reader, description: Description) -> Counter[tuple[int, in
                 if value:
                     found[number, description.ticks.at(start), key] = value
     return found
+
+
+def appeared(
+    reader: Reader, description: Description, plain: Plain
+) -> dict[tuple[int, Any, str], int]:
+    """The hidden keys that appeared, by number of the part and slot."""
+    found = {}
+    assert description.publication is not None
+    for number, each in enumerate(description.publication.parts):
+        if description.series[number].selection is not None:
+            table = reader.series(description.name, each.measure.name).discovered()
+            rows = zip(*(table[name].tolist() for name in ("start", "key", "value")), strict=True)
+            for start, key, value in rows:
+                found[number, plain.slot(description.ticks.at(start)), key] = value
+    return found
+
+
+def hidden_of(counts: Counts) -> dict[tuple[int, Any, str], int]:
+    return {place: count for place, count in counts.hidden.items() if count >= SHOWN_FROM}
 
 
 def added_of(counts: Counts) -> dict[tuple[int, int, int], int]:

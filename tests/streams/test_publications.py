@@ -6,6 +6,7 @@ from __future__ import annotations
 import random
 from collections import Counter
 from collections.abc import Mapping, Sequence
+from contextlib import suppress
 from dataclasses import replace
 from typing import Any
 
@@ -32,8 +33,10 @@ from tests.streams.backends import Backend, SQLiteBackend
 from tests.streams.publications import (
     NoNoise,
     added_of,
+    appeared,
     described,
     events_of,
+    hidden_of,
     published,
     rides,
     rules_of,
@@ -56,12 +59,11 @@ def rows(given: Sequence[Sequence[str]] = ROWS) -> list[dict[str, str]]:
     return [dict(zip(COLUMNS, row, strict=True)) for row in given]
 
 
-def messy_without_hidden(seed: int) -> Any:
+def messy(seed: int) -> Any:
     chance = random.Random(seed)
     while True:
-        publication = publication_of(chance)
-        if not any(each.discover for each in publication.measures):
-            return chance, publication
+        with suppress(ParameterError):
+            return chance, publication_of(chance)
 
 
 # What it promises
@@ -103,8 +105,8 @@ def test_visits_lose_by_their_own_age() -> None:
 
 def test_measures_that_follow_each_other_do_not_add_up() -> None:
     first = Measure(name="old", until="2026-04-01")
-    both = rides(measures=(first, Measure(name="new", start="2026-04-01")), loss={"ever": 1})
-    alone = rides(measures=(Measure(name="old"),), loss={"ever": 1})
+    both = rides(measures=(first, Measure(name="new", start="2026-04-01")), promise={"ever": 1})
+    alone = rides(measures=(Measure(name="old"),), promise={"ever": 1})
     series = plan_publication(both)
     assert [each.mechanism for each in series] == [plan_publication(alone)[0].mechanism] * 2
     assert Description.of(both, series).loss.at_age(1 << 40).epsilon <= 1
@@ -200,7 +202,7 @@ def test_one_row_counts_in_all_measures(backend: Backend) -> None:
 @pytest.mark.parametrize("seed", range(12))
 def test_live_rows_count_as_the_plain_rule_says(backend: Backend, seed: int) -> None:
     """In batches, by several intakes, across restarts."""
-    chance, publication = messy_without_hidden(seed)
+    chance, publication = messy(seed)
     plain = Plain(publication, first=0, end=1 << 40)
     rules = rules_of(publication)
     arriving = sorted(
@@ -224,8 +226,9 @@ def test_live_rows_count_as_the_plain_rule_says(backend: Backend, seed: int) -> 
                 plain.count([row], by_time=False)
     with backend.open(noise=NoNoise()) as store:  # type: ignore[arg-type]
         stream = store.open("p")
-        stream.close_through(stream.open_tick + 40)
+        stream.close_through(stream.open_tick + 24 * 40)
         assert published(store.reader(), description) == added_of(plain.counts)
+        assert appeared(store.reader(), description, plain) == hidden_of(plain.counts)
 
 
 def _exact_for(publication: Any) -> fc.Blocks:
@@ -235,7 +238,7 @@ def _exact_for(publication: Any) -> fc.Blocks:
 @pytest.mark.parametrize("seed", range(12))
 def test_histories_count_as_the_plain_rule_says(backend: Backend, seed: int) -> None:
     """Also where a slot is released in two runs."""
-    chance, publication = messy_without_hidden(100 + seed)
+    chance, publication = messy(100 + seed)
     description = described(publication, _exact_for(publication))
     given = list(rows_of(chance, 120))
     with backend.open(noise=NoNoise()) as store:  # type: ignore[arg-type]
@@ -254,6 +257,7 @@ def test_histories_count_as_the_plain_rule_says(backend: Backend, seed: int) -> 
                 pass
             assert stream.open_tick == until
         assert published(store.reader(), description) == added_of(wanted)
+        assert appeared(store.reader(), description, plain) == hidden_of(wanted)
 
 
 def events_of_all(rules: Any, given: Sequence[Mapping[str, str]]) -> list[Any]:
@@ -322,6 +326,7 @@ def test_what_is_written_does_not_say_what_counts(backend: Backend) -> None:
 
 
 def test_measures_begin_and_end_at_their_times(backend: Backend) -> None:
+    blocks = fc.Blocks(fc.Level(1, 50.0), fc.Level(24, 50.0, lag=2), fc.Level(720, 50.0))
     late = Measure(name="late", start="2026-03-29", per=("1h", "1d"))
     early = Measure(name="early", until="2026-03-29", per=("1h", "1d"))
     publication = rides(measures=(early, late), columns=Columns(person="who"))
@@ -329,7 +334,7 @@ def test_measures_begin_and_end_at_their_times(backend: Backend) -> None:
     given = rows([(f"2026-03-{day}T{hour:02}:10", "ann", "", "", "")
                   for day in (28, 29, 30) for hour in (3, 22)])  # fmt: skip
     with backend.open(noise=NoNoise()) as store:  # type: ignore[arg-type]
-        stream = store.create(described(publication))
+        stream = store.create(described(publication, blocks))
         for event in events_of(rules, given):
             stream.close_through(stream.description.ticks.at(event.seconds) - 1)
             stream.take([RowBatch([event])], rules, at=event.seconds)
@@ -342,6 +347,13 @@ def test_measures_begin_and_end_at_their_times(backend: Backend) -> None:
             name: store.reader().series("rides", name).figures("1d") for name in ("early", "late")
         }
         shown = stream.description.ticks
+        stream.close_through(stream.open_tick + 24 * 60)
+        months = store.reader().series("rides", "early").figures("1mo", whole=True)
+        assert not len(months), "the end of the measure cut it short"
+        (month,) = store.reader().series("rides", "early").figures("1mo").values.ravel().tolist()
+        assert month == 2, "so far, of its days"
+        so_far = store.reader().series("rides", "early").so_far("1d")
+        assert not len(so_far)
         assert days["early"].values.ravel().tolist() == [0, 2]
         assert days["late"].values.ravel().tolist()[:2] == [2, 2]
         assert days["late"].starts[0] == shown.start_seconds(
@@ -352,12 +364,10 @@ def test_measures_begin_and_end_at_their_times(backend: Backend) -> None:
 # Bad input
 # ------------------------------------------------------------------------------------------------
 def test_what_cannot_be_created_changes_nothing(backend: Backend) -> None:
-    hidden = Measure(name="pages", count="persons", key=("page",), discover=True)
-    total = Measure(name="all", mechanism="gradual")
     with backend.open() as store:
-        for measure, place in ((hidden, "measures.pages.discover"), (total, "measures.all")):
-            with pytest.raises(ParameterError, match=place):
-                store.create(rides(measures=(measure,), delta=1e-9))
+        tight = Measure(name="all", per=("1h", "1d"), max=1 << 31, sum="cents")
+        with pytest.raises(ParameterError, match="loss must be at least"):
+            store.create(rides(measures=(tight,)))
         store.create(rides())
         with pytest.raises(ParameterError, match="new in this store"):
             store.create(rides())
@@ -373,7 +383,7 @@ DAYS, HOURS = (28, 29, 30), (1, 9, 23)
 def test_one_unit_moves_its_own_amounts_only(tmp_path: Any, seed: int) -> None:
     """A person's slot is added or removed: each part moves by at most its weight, in the blocks of
     that slot, and nothing else changes."""
-    chance, publication = messy_without_hidden(500 + seed)
+    chance, publication = messy(500 + seed)
     if publication.unit.of == "event":
         publication = replace(publication, columns=replace(publication.columns, id=None))
     given = [
@@ -391,7 +401,7 @@ def test_one_unit_moves_its_own_amounts_only(tmp_path: Any, seed: int) -> None:
     gone = unit_of(chance.choice(given))
     fewer = [row for row in given if unit_of(row) != gone]
     description = described(publication, _exact_for(publication))
-    both = []
+    both, keys = [], []
     for number, some in enumerate((given, fewer)):
         backend = SQLiteBackend(tmp_path / str(number))
         with backend.open(noise=NoNoise()) as store:  # type: ignore[arg-type]
@@ -409,6 +419,7 @@ def test_one_unit_moves_its_own_amounts_only(tmp_path: Any, seed: int) -> None:
             )
         with backend.reader() as reader:
             both.append((published(reader, description), public))
+            keys.append(appeared(reader, description, plain))
     (counts, shape), (others, same) = both
     assert shape == same
     moved = Counter[int]()
@@ -417,6 +428,11 @@ def test_one_unit_moves_its_own_amounts_only(tmp_path: Any, seed: int) -> None:
             moved[place[0]] += change
             if publication.unit.of == "person":
                 assert plain.slot(place[1]) == gone[1]
+    for shown_key in {*keys[0]} | {*keys[1]}:
+        values = [each.get(shown_key, 0) for each in keys]
+        if values[0] != values[1]:  # a key of two persons, of whom one is gone, is hidden
+            assert shown_key[1] == gone[1]
+            moved[shown_key[0]] += 1
     for series, change in moved.items():
         weight = description.series[series].weight
         if publication.columns.count is None:

@@ -16,12 +16,12 @@ from numpy.typing import NDArray
 from scipy import stats
 
 import fadecount as fc
+from fadecount.calendar import level_calendar
 from fadecount.counters import Counter
 from fadecount.counters.figures import FigureMaker
 from fadecount.errors import FadecountError, ParameterError, RemovedError
 from fadecount.noise import DiscreteLaplace
 from fadecount.streams import Description, Ticks
-from fadecount.streams.calendar import BlockCalendar
 from fadecount.streams.figures import FigureRows
 from fadecount.streams.published import FINAL, PROVISIONAL, REVISED, Figures, Published
 from tests.counters.block_reference import NamedNoise as BlockNoise
@@ -68,7 +68,7 @@ def published(
     source, width = FiguresInMemory(), counts.shape[1]
     calendar = None
     if isinstance(mechanism, fc.Blocks):
-        calendar = BlockCalendar.new(mechanism, ticks, first).reaching(len(counts))
+        calendar = level_calendar(mechanism.lengths, ticks, first).reaching(len(counts))
         maker = FigureMaker(mechanism, calendar, width, noise)
         for made in maker.close(counts):
             source.add(

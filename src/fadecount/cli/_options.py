@@ -10,7 +10,7 @@ from dataclasses import fields
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from fadecount.durations import UNITS, BlockLength, parse_duration
+from fadecount.durations import UNITS, parse_duration
 from fadecount.errors import ParameterError, bad_parameter
 
 if TYPE_CHECKING:
@@ -183,9 +183,11 @@ def _keys(arguments: argparse.Namespace) -> tuple[str, ...]:
 def per_person(text: str) -> tuple[int, str]:
     """Return how many events of a person count, and in which slot: ``tick`` or a length of the
     calendar."""
+    from fadecount.calendar import Length
+
     written = re.fullmatch(r"\s*(\d{1,7})(?:/(\w+))?\s*", text)
     slot = _PERIODS.get(written[2], written[2]) if written and written[2] else "tick"
-    if written is None or (slot != "tick" and BlockLength.named(slot) is None):
+    if written is None or (slot != "tick" and Length.named(slot) is None):
         bound = "a number of events per tick, hour, day or month"
         raise bad_parameter("--per-person", text, bound, "such as 1/tick or 4/day")
     return int(written[1]), slot

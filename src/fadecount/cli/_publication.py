@@ -6,8 +6,9 @@ import textwrap
 from collections.abc import Iterator
 from typing import TYPE_CHECKING
 
+from fadecount.calendar import Length
 from fadecount.cli._output import aligned
-from fadecount.durations import BlockLength, format_duration
+from fadecount.durations import format_duration
 from fadecount.rounding import shown_loss
 
 if TYPE_CHECKING:
@@ -73,7 +74,7 @@ def _figure(publication: Publication, measure: Measure, figure: PlannedFigure) -
 
 
 def _words(per: str) -> str:
-    length = BlockLength.named(per)
+    length = Length.named(per)
     return per if length is None else length.words
 
 

@@ -110,9 +110,9 @@ def run(arguments: argparse.Namespace) -> int:
     for file in files:
         check_output(arguments.output, source=None if file == "-" else file, **how)
     if arguments.per not in (None, TOTAL):
-        from fadecount.streams.ticks import WindowCalendar
+        from fadecount.calendar import Length
 
-        WindowCalendar(per=arguments.per, zone=options.zone)
+        Length.of(arguments.per)
     opened: AbstractContextManager[Store | None] = nullcontext()
     if storage is not None:
         from fadecount.streams.storage import open_store

@@ -81,7 +81,7 @@ def run(arguments: argparse.Namespace) -> int:
 
 
 def _show(tokens: Tokens) -> None:
-    from fadecount.streams.ticks import iso_time
+    from fadecount.calendar import iso_time
 
     rows = []
     for grant in tokens.grants():

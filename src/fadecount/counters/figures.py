@@ -24,9 +24,9 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
+from fadecount.calendar import Calendar
 from fadecount.counters.inputs import running_sums
 from fadecount.mechanisms import Blocks, scale_of
-from fadecount.mechanisms.figures import Calendar
 from fadecount.noise import (
     Chain,
     KeyedNoise,

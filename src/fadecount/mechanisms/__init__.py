@@ -7,8 +7,6 @@ from fadecount.mechanisms.blocks import Blocks
 from fadecount.mechanisms.comparison import crossing_age, minimum_error
 from fadecount.mechanisms.discovery import Discovery
 from fadecount.mechanisms.figures import (
-    Calendar,
-    EqualBlocks,
     Figure,
     Figures,
     ListedFigures,
@@ -39,7 +37,6 @@ __all__ = [
     "Blocks",
     "Calendar",
     "Discovery",
-    "EqualBlocks",
     "Figure",
     "Figures",
     "Gradual",

@@ -15,6 +15,7 @@ from fractions import Fraction
 from itertools import pairwise
 from typing import Any, NamedTuple, Self
 
+from fadecount.calendar import Calendar, Length
 from fadecount.checks import (
     LARGEST_BUDGET,
     LONGEST,
@@ -23,10 +24,8 @@ from fadecount.checks import (
     require_real,
     set_fields,
 )
-from fadecount.durations import BlockLength
 from fadecount.errors import bad_parameter
 from fadecount.mechanisms.base import Mechanism, require_sensitivity
-from fadecount.mechanisms.figures import EqualBlocks
 
 MILLION = 1_000_000
 MOST_LEVELS = 64
@@ -93,7 +92,7 @@ class Level:
 
     def name(self, tick_seconds: int | None) -> str:
         """The length as people say it, such as ``1d``, if the calendar has it; else in steps."""
-        length = BlockLength.of_ticks(self.length, tick_seconds) if tick_seconds else None
+        length = Length.of_ticks(self.length, tick_seconds) if tick_seconds else None
         if length:
             return length.name
         return f"{self.length:,} step" + ("" if self.length == 1 else "s")
@@ -177,9 +176,14 @@ class NestedLevels(Mechanism):
                 raise bad_parameter(f"levels[{number}] lag", level.lag, bound, remedy)
 
     @property
-    def calendar(self) -> EqualBlocks:
+    def lengths(self) -> tuple[int, ...]:
+        """The lengths of the levels in steps."""
+        return tuple(level.length for level in self.levels)
+
+    @property
+    def calendar(self) -> Calendar:
         """The blocks of a stream that begins with one of each level and cuts none short."""
-        return EqualBlocks(tuple(level.length for level in self.levels))
+        return Calendar(self.lengths)
 
     def stage(self, level: int, stage: int = 0) -> Stage:
         """The lag and budget of one stage of a level; both are numbered from 0."""

@@ -8,8 +8,8 @@ from collections.abc import Hashable, Mapping, MutableMapping
 from dataclasses import asdict, dataclass
 from typing import Literal
 
+from fadecount.calendar import Length
 from fadecount.checks import require_integer
-from fadecount.durations import BlockLength
 from fadecount.errors import ParameterError, bad_parameter
 from fadecount.mechanisms.base import LARGEST_KEYS, LARGEST_SENSITIVITY, Mechanism
 from fadecount.mechanisms.loss import Loss
@@ -89,9 +89,9 @@ class Unit:
             raise bad_parameter(name, self.sensitivity, "at most 2**51", "choose smaller ones")
 
     @property
-    def length(self) -> BlockLength | None:
+    def length(self) -> Length | None:
         """The calendar slot in which the caps of a person hold; None for a tick."""
-        return None if self.per == "tick" else BlockLength.named(self.per)
+        return None if self.per == "tick" else Length.named(self.per)
 
     @property
     def subject(self) -> str:

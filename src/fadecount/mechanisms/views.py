@@ -20,8 +20,9 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
+from fadecount.calendar import Calendar
 from fadecount.errors import bad_parameter
-from fadecount.mechanisms.figures import UNKNOWN, Calendar, Figure, Figures, ListedFigures
+from fadecount.mechanisms.figures import UNKNOWN, Figure, Figures, ListedFigures
 from fadecount.mechanisms.noise_distribution import Weighted, quantiles_of_rows, variance_of
 
 if TYPE_CHECKING:

@@ -19,8 +19,9 @@ from typing import TypeVar
 
 import numpy as np
 
+from fadecount.calendar import Length
 from fadecount.checks import LARGEST_BUDGET
-from fadecount.durations import UNITS, BlockLength
+from fadecount.durations import UNITS
 from fadecount.mechanisms.blocks import Blocks
 from fadecount.mechanisms.levels import MILLION, Level
 from fadecount.mechanisms.totals import Totals
@@ -114,7 +115,7 @@ def calendar_lengths(tick_seconds: int, horizon: int, figures: Iterable[int] = (
     return sorted(
         each
         for each in {1, *ticks, *figures}
-        if 1 <= each <= horizon and BlockLength.of_ticks(each, tick_seconds)
+        if 1 <= each <= horizon and Length.of_ticks(each, tick_seconds)
     )
 
 

@@ -17,7 +17,8 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
-from fadecount.durations import UNITS, BlockLength, format_duration
+from fadecount.calendar import Length
+from fadecount.durations import UNITS, format_duration
 from fadecount.errors import ParameterError, bad_parameter
 from fadecount.mechanisms import ONE_EVENT, Blocks, Discovery, Gradual, Totals, Unit
 from fadecount.planning.blocks import (
@@ -391,7 +392,7 @@ def _require_runnable(request: Request, mechanism: Shape) -> None:
     if isinstance(mechanism, Blocks) and len(mechanism.levels) > 1:
         lengths = [level.length for level in mechanism.levels]
         fit = tick is not None and day % tick == 0
-        if tick is None or not (fit and all(BlockLength.of_ticks(each, tick) for each in lengths)):
+        if tick is None or not (fit and all(Length.of_ticks(each, tick) for each in lengths)):
             shown = "none" if tick is None else format_duration(tick)
             remedy = "blocks of other lengths are no slots of a calendar"
             raise bad_parameter("tick", shown, "a part of a day, to save blocks", remedy)

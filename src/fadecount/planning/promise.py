@@ -23,8 +23,9 @@ from typing import NoReturn
 
 import numpy as np
 
+from fadecount.calendar import Length, first_days
 from fadecount.checks import LONGEST
-from fadecount.durations import UNITS, BlockLength
+from fadecount.durations import UNITS
 from fadecount.errors import bad_parameter
 from fadecount.mechanisms import Mechanism
 from fadecount.mechanisms.discovery import SMALLEST_EPSILON
@@ -216,10 +217,10 @@ def _shortest_slot(publication: Publication) -> int:
     return _shortest(publication, _seconds(publication.unit.length))
 
 
-def _seconds(length: BlockLength | None) -> int:
+def _seconds(length: Length | None) -> int:
     """A slot in seconds, with months of 30 days."""
     assert length is not None  # a person's unit has one
-    return length.seconds or length.months * UNITS["mo"]
+    return length.nominal_seconds
 
 
 def _shortest(publication: Publication, seconds: int) -> int:
@@ -232,11 +233,7 @@ def _shortest(publication: Publication, seconds: int) -> int:
         lasts = (each % seconds or seconds for each in set(np.diff(midnights).tolist()))
         return min(min(seconds, each) for each in lasts) // tick
     if seconds > day:
-        months, first = seconds // UNITS["mo"], np.datetime64(publication.start[:4], "M")
-        begin = int(first.astype(int))
-        starts = np.arange(-(-begin // months) * months, begin + 12 * YEARS + 1, months)
-        days = starts.astype("datetime64[M]").astype("datetime64[D]") - first.astype(
-            "datetime64[D]"
-        )
-        midnights = midnights[days.astype(np.int64)]
+        months, first = seconds // UNITS["mo"], 12 * (int(publication.start[:4]) - 1970)
+        starts = np.arange(-(-first // months) * months, first + 12 * YEARS + 1, months)
+        midnights = midnights[first_days(starts) - first_days(first)]
     return int(np.diff(midnights).min()) // tick

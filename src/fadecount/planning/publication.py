@@ -24,7 +24,7 @@ import math
 import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
-from datetime import date, datetime
+from datetime import datetime
 from fractions import Fraction
 from functools import lru_cache
 from itertools import pairwise
@@ -35,8 +35,9 @@ from zoneinfo import ZoneInfo
 import numpy as np
 from numpy.typing import NDArray
 
+from fadecount.calendar import Length, Midnights, first_days, zone_of
 from fadecount.checks import LONGEST, require_delta, require_integer, require_real, set_fields
-from fadecount.durations import UNITS, BlockLength, format_duration, parse_duration
+from fadecount.durations import UNITS, format_duration, parse_duration
 from fadecount.errors import ParameterError, bad_parameter
 from fadecount.mechanisms import Blocks, Discovery, Mechanism, Unit
 from fadecount.mechanisms.levels import MILLION
@@ -235,7 +236,7 @@ class Series:
 
     ``shifts`` say of each level of blocks how many ticks after the start of the unit's slot a block
     can end at the earliest. They are fixed: what ends earlier waits
-    (:meth:`fadecount.streams.calendar.BlockCalendar.due`). ``selection`` says how hidden keys
+    (:meth:`fadecount.calendar.Calendar.due`). ``selection`` says how hidden keys
     appear, if they do: ``open_ticks`` ticks after the start of the unit's slot at the earliest.
     With ``other``, a hidden key counts in that declared one too.
     """
@@ -366,7 +367,7 @@ class Publication:
 
     def __post_init__(self) -> None:
         require_name("name", self.name)
-        for name in ("title", "description", "licence", "contact", "tick"):
+        for name in ("title", "description", "licence", "contact", "tick", "zone"):
             if not isinstance(getattr(self, name), str):
                 raise bad_parameter(name, getattr(self, name), "a text", "write it in quotes")
         set_fields(self, start=_written("start", self.start))
@@ -515,7 +516,7 @@ class Publication:
                 remedy = "each length must be made of whole shorter ones"
                 raise bad_parameter(f"{place}.per", longer[1], bound, remedy)
         if measure.distinct and unit.length is not None:
-            most = unit.length.seconds or unit.length.months * UNITS["mo"]
+            most = unit.length.nominal_seconds
             for length, per in lengths:
                 if length * self.tick_seconds > most:
                     remedy = "distinct persons of longer times need a publication with that unit"
@@ -526,8 +527,8 @@ class Publication:
 
     def _length(self, per: str, place: str) -> int:
         """The ticks of a length, with months of 30 days."""
-        length, tick = BlockLength.named(per), self.tick_seconds
-        seconds = 0 if length is None else length.seconds or length.months * UNITS["mo"]
+        length, tick = Length.named(per), self.tick_seconds
+        seconds = 0 if length is None else length.nominal_seconds
         if not 0 < seconds <= _MOST_MONTHS * UNITS["mo"] or seconds % tick:
             bound = f"ticks of {self.tick}, parts of a day, days or months, up to 10y"
             raise bad_parameter(place, per, bound, "such as 1h, 1d or 1mo")
@@ -672,19 +673,8 @@ def local_time(name: str, text: str, zone: ZoneInfo) -> datetime:
 
 @lru_cache(maxsize=64)
 def _midnights(zone: str, year: int) -> Numbers:
-    place = zone_of(zone)
-    days = range(date(year, 1, 1).toordinal(), date(year + YEARS, 1, 1).toordinal() + 1)
-    seconds = [datetime.fromordinal(day).replace(tzinfo=place).timestamp() for day in days]
-    return np.array(seconds, dtype=np.int64)
-
-
-def zone_of(name: str) -> ZoneInfo:
-    """The time zone of a name."""
-    try:
-        return ZoneInfo(name)
-    except (KeyError, ValueError, OSError, TypeError):  # ZoneInfoNotFoundError is a KeyError
-        bound = "a time zone of the IANA database"
-        raise bad_parameter("zone", name, bound, "such as UTC or Europe/Zurich") from None
+    first, end = (int(first_days(12 * (each - 1970))) for each in (year, year + YEARS))
+    return Midnights(zone=zone).of(np.arange(first, end + 1))
 
 
 def _one_of(name: str, value: object, allowed: Sequence[object]) -> None:

@@ -34,8 +34,9 @@ from typing import Any, Self
 
 import numpy as np
 
+from fadecount.calendar import Length
 from fadecount.checks import LONGEST
-from fadecount.durations import UNITS, BlockLength, format_duration, parse_duration
+from fadecount.durations import UNITS, format_duration, parse_duration
 from fadecount.errors import ParameterError
 from fadecount.mechanisms import Blocks, Gradual, Loss, views_of
 from fadecount.mechanisms.levels import MILLION
@@ -300,7 +301,7 @@ def _options(publication: Publication) -> Iterator[tuple[str, dict[str, Any]]]:
     if tick < five and not five % tick:
         measures = []
         for measure in publication.measures:
-            lengths = [BlockLength.named(per) for per in measure.per]
+            lengths = [Length.named(per) for per in measure.per]
             long = [each.name for each in lengths if each and not 0 < each.seconds <= five]
             short = len(long) < len(lengths)
             measures.append(replace(measure, per=("5m", *long)) if short else measure)

@@ -17,6 +17,7 @@ from typing import Any
 
 import msgspec
 
+from fadecount.calendar import Length
 from fadecount.durations import UNITS, format_duration, parse_duration
 from fadecount.errors import ParameterError
 from fadecount.service.answers import (
@@ -49,7 +50,6 @@ from fadecount.streams.info import StreamInfo, stream_info
 from fadecount.streams.published import Figures, Published, no_figures
 from fadecount.streams.reader import Reader
 from fadecount.streams.status import Status
-from fadecount.streams.ticks import WindowCalendar
 
 MOST_VISITS = 10_000
 MOST_STREAMS = 1000
@@ -341,7 +341,7 @@ def slot_length(stream: PublicStream, requested: str | None, *, totals: bool = F
         return "1d"
     if not stream.ticks.tick_seconds <= parse_duration(per) <= LONGEST_SLOT:
         raise bad_request("bad_query", slot_lengths(stream))
-    WindowCalendar(per=per, zone=stream.ticks.zone)  # or a ParameterError
+    Length.of(per)  # or a ParameterError
     return per
 
 

@@ -16,13 +16,13 @@ from dataclasses import dataclass, field, replace
 from functools import partial
 from typing import Any, TypeVar
 
+from fadecount.calendar import Ticks
 from fadecount.errors import DatabaseError, RemovedError, StoreError
 from fadecount.service.http import NOT_IN_ORDER, Problem, not_found, unavailable
 from fadecount.service.parsing import LONGEST_QUERY
 from fadecount.streams.published import Published
 from fadecount.streams.reader import Reader
 from fadecount.streams.status import Status
-from fadecount.streams.ticks import Ticks
 
 Result = TypeVar("Result")
 THREADS = 4

@@ -17,6 +17,7 @@ from urllib.parse import urlsplit
 
 import msgspec
 
+from fadecount.calendar import DAY
 from fadecount.errors import ParameterError, bad_parameter
 from fadecount.mechanisms import Blocks, Discovery, Level, Unit
 from fadecount.service.http import (
@@ -32,7 +33,6 @@ from fadecount.sources.visits import PER_ADDRESS, address_of, page_of, visitor_o
 from fadecount.streams import Description, Group, Ticks
 from fadecount.streams.description import ONLY_KEY
 from fadecount.streams.discovery import HiddenKeys
-from fadecount.streams.ticks import DAY
 
 log = logging.getLogger("fadecount.service")
 LARGEST_VISIT = 4096

@@ -39,10 +39,10 @@ from fadecount.service.settings import Clock, Limits
 from fadecount.service.tokens import Tokens
 from fadecount.streams import Description, Store, Stream
 from fadecount.streams.audit_log import AuditLogError
+from fadecount.streams.clock import ClockReading, ClockState, read_clock
 from fadecount.streams.figures import CELLS, Closed
 from fadecount.streams.inputs import Acceptance, Events, Intake, accept_together
 from fadecount.streams.stream import close_together
-from fadecount.streams.ticks import ClockReading, ClockState, read_clock
 
 log = logging.getLogger("fadecount.service")
 

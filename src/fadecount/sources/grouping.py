@@ -13,9 +13,9 @@ from typing import TYPE_CHECKING, Any, NamedTuple, TypeAlias
 import numpy as np
 import numpy.typing as npt
 
+from fadecount.calendar import Ticks
 from fadecount.sources.rows import Event, Reason, RowRules
 from fadecount.sources.times import NO_TIME
-from fadecount.streams.ticks import Ticks
 
 if TYPE_CHECKING:
     import polars

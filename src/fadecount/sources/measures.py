@@ -25,6 +25,7 @@ from dataclasses import dataclass, field
 from functools import partial
 from typing import Literal, NamedTuple
 
+from fadecount.calendar import Ticks, zone_of
 from fadecount.checks import require_integer, set_fields
 from fadecount.errors import bad_parameter
 from fadecount.mechanisms.unit import ADDRESS_BYTES, Key, person_digest
@@ -34,12 +35,10 @@ from fadecount.planning.publication import (
     Publication,
     can_be_key,
     local_time,
-    zone_of,
 )
 from fadecount.sources.grouping import Numbers, blocks_of
 from fadecount.sources.options import LARGEST_AMOUNT, LARGEST_KEYS, LOG_COLUMNS, Format, TimeUnit
 from fadecount.sources.rows import Event, Reason, RowRules, whole_number
-from fadecount.streams.ticks import Ticks
 
 UNLISTED, EMPTY = -int(Reason.KEY), -int(Reason.EMPTY)
 """In place of a number: the key is in no list; the key or amount is empty."""

@@ -7,11 +7,11 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Literal, NoReturn, Protocol
 
+from fadecount.calendar import Ticks
 from fadecount.checks import require_integer
 from fadecount.durations import parse_duration
 from fadecount.errors import bad_parameter
 from fadecount.mechanisms import Unit
-from fadecount.streams.ticks import Ticks
 
 Format = Literal["csv", "jsonl", "log", "parquet"]
 TimeUnit = Literal["auto", "iso", "s", "ms", "us"]

@@ -11,11 +11,11 @@ from __future__ import annotations
 from collections import Counter
 from dataclasses import dataclass, field
 
+from fadecount.calendar import Ticks
 from fadecount.checks import require_real
 from fadecount.errors import InputError
 from fadecount.mechanisms import ONE_EVENT, Unit
 from fadecount.sources.rows import OUTSIDE, Reason
-from fadecount.streams.ticks import Ticks
 
 
 @dataclass(slots=True)

@@ -18,7 +18,7 @@ from functools import lru_cache
 import numpy as np
 import numpy.typing as npt
 
-from fadecount.streams.ticks import QUARTER, from_local, zone_offset
+from fadecount.calendar import QUARTER, from_local, zone_offset
 
 Numbers = npt.NDArray[np.int64]
 NO_TIME = -(1 << 62)

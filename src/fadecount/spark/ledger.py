@@ -29,12 +29,12 @@ import pyarrow as pa
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as sql
 
+from fadecount.calendar import Calendar, Midnights, level_calendar
 from fadecount.durations import parse_time
 from fadecount.errors import CheckpointError, ParameterError, bad_parameter
 from fadecount.mechanisms import Blocks, Discovery, Unit
 from fadecount.noise import KeyedNoise, unpredictable
 from fadecount.sources import SourceOptions
-from fadecount.streams.calendar import BlockCalendar, Midnights
 from fadecount.streams.description import Description, checked_keys
 from fadecount.streams.discovery import HiddenKeys
 from fadecount.streams.fence import FileFence, Mark, fence_from
@@ -104,6 +104,10 @@ class Stream:
         """The tick at position 0: a position says how many ticks were before."""
         start = parse_time(str(self.start), self.options.zone, name="start")
         return self.options.ticks.at(start.timestamp())
+
+    def calendar(self, midnights: Midnights | None = None) -> Calendar:
+        """The blocks of the levels, with the midnights stored for them, or of a new stream."""
+        return level_calendar(self.blocks.lengths, self.options.ticks, self.first_tick, midnights)
 
     def secret(self) -> bytes:
         """The secret of the noise, from its file. The file's name is not shown: it might be the
@@ -223,8 +227,7 @@ class Ledger:
             "keys": f"{len(keys)} with the digest {digest}",
             "secret": f"{self.noise('').of(['']).tags[0, 0]:x}",  # differs, and reveals nothing
         }
-        calendar = BlockCalendar.new(stream.blocks, stream.options.ticks, stream.first_tick)
-        midnights = calendar.midnights.to_json()
+        midnights = stream.calendar().midnights.to_json()
         self._new = Commit(stream=identity, epoch=unpredictable(16).hex(), midnights=midnights)
         self._fence = fence = fence_from(stream.fence)
         folder = fence.folder.resolve() if isinstance(fence, FileFence) else None
@@ -301,11 +304,9 @@ class Ledger:
                 directory.remove(each)
         return commit
 
-    def calendar(self, commit: Commit) -> BlockCalendar:
+    def calendar(self, commit: Commit) -> Calendar:
         """The blocks: those that were open by the rules of that time, later ones as known now."""
-        known, ticks = Midnights.from_json(commit.midnights), self.stream.options.ticks
-        calendar = BlockCalendar(self.stream.blocks, ticks, self.stream.first_tick, known)
-        return calendar.reaching(commit.open)
+        return self.stream.calendar(Midnights.from_json(commit.midnights)).reaching(commit.open)
 
     def noise(self, epoch: str) -> KeyedNoise:
         """The noise of the stream in an epoch."""

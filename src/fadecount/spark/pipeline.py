@@ -16,6 +16,7 @@ from pyspark.sql import DataFrame, Window
 from pyspark.sql import functions as sql
 from pyspark.sql.types import NumericType
 
+from fadecount.calendar import DAY, LATEST
 from fadecount.counters.figures import FigureBatch, due_blocks, keyed_figures
 from fadecount.durations import parse_time
 from fadecount.errors import CheckpointError, ParameterError, bad_parameter
@@ -24,7 +25,6 @@ from fadecount.noise import KeyedNoise
 from fadecount.spark.ledger import Commit, Directory, Ledger, Stream
 from fadecount.streams.description import can_be_key
 from fadecount.streams.embargo import draw_stages
-from fadecount.streams.ticks import DAY, LATEST
 
 FIGURES = (
     "stream string, per string, start timestamp, end timestamp, key string, stage int, "

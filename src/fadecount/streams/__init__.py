@@ -6,6 +6,7 @@ import importlib
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
+    from fadecount.calendar import Ticks as Ticks
     from fadecount.streams.averages import means as means
     from fadecount.streams.description import Description as Description
     from fadecount.streams.fence import FileFence as FileFence
@@ -22,7 +23,6 @@ if TYPE_CHECKING:
     from fadecount.streams.store import SQLiteStore as SQLiteStore
     from fadecount.streams.store import Store as Store
     from fadecount.streams.stream import Stream as Stream
-    from fadecount.streams.ticks import Ticks as Ticks
 
 _HOMES = {
     **dict.fromkeys(("FileFence", "ServerFence", "fence_from"), "fence"),
@@ -35,7 +35,7 @@ _HOMES = {
     "means": "averages",
     "Reader": "reader",
     "Stream": "stream",
-    "Ticks": "ticks",
+    "Ticks": ".calendar",
 }
 
 
@@ -43,4 +43,4 @@ def __getattr__(name: str) -> Any:
     """Import a public name when it is first used: a run without a store needs few of them."""
     if name not in _HOMES:
         raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
-    return getattr(importlib.import_module(f"{__name__}.{_HOMES[name]}"), name)
+    return getattr(importlib.import_module(f".{_HOMES[name]}", __name__), name)

@@ -22,9 +22,9 @@ from contextvars import ContextVar
 from enum import StrEnum
 from pathlib import Path
 
+from fadecount.calendar import iso_time
 from fadecount.errors import FadecountError
 from fadecount.streams.sqlite import owned_file, sync_folder
-from fadecount.streams.ticks import iso_time
 
 FILE_NAME = "fadecount-audit.jsonl"
 _actor: ContextVar[str | None] = ContextVar("actor", default=None)

@@ -8,15 +8,22 @@ from dataclasses import dataclass, field, replace
 from functools import lru_cache
 from typing import Any
 
+from fadecount.calendar import (
+    DAY,
+    Calendar,
+    Midnights,
+    Ticks,
+    level_calendar,
+    level_lengths,
+    zone_of,
+)
 from fadecount.checks import set_fields
 from fadecount.durations import UNITS, format_duration, parse_duration
 from fadecount.errors import ParameterError, StoreError, bad_parameter
 from fadecount.mechanisms import ONE_EVENT, Blocks, Mechanism, Unit, require_planned_tick
-from fadecount.planning.publication import Measure, Publication, Series, local_time, zone_of
-from fadecount.streams.calendar import block_lengths
+from fadecount.planning.publication import Measure, Publication, Series, local_time
 from fadecount.streams.discovery import HiddenKeys
 from fadecount.streams.loss import Group, PublicationLoss, StreamLoss, UnitLoss, require_name
-from fadecount.streams.ticks import DAY, Ticks
 
 ONLY_KEY = "all"
 LONGEST_KEY = 200
@@ -66,6 +73,10 @@ class Description:
         if mechanism is not None:
             weight = unit.sensitivity if isinstance(unit, Unit) else 1
             series = (Series(measure=name, part="keys", mechanism=mechanism, weight=weight),)
+        if publication is not None and number is not None and series[number].selection:
+            each = series[number]
+            assert each.selection is not None
+            hidden = HiddenKeys(discovery=each.selection, other=each.other)
         set_fields(
             self,
             name=name,
@@ -98,11 +109,11 @@ class Description:
         for each in self.series:
             require_planned_tick(each.mechanism, self.ticks.tick_seconds)
             if isinstance(each.mechanism, Blocks):
-                block_lengths(each.mechanism, self.ticks)
+                level_lengths(each.mechanism.lengths, self.ticks)
         if 0 < self._slot_seconds < self.ticks.tick_seconds:
             remedy = "one person within a tick is the unit for longer ticks"
             raise bad_parameter("per of the unit", self.unit.per, "at least a tick", remedy)
-        if self.hidden is not None:
+        if self.hidden is not None and self.publication is None:
             self._check_hidden(self.hidden)
 
     def _check_hidden(self, hidden: HiddenKeys) -> None:
@@ -259,7 +270,14 @@ class Description:
         None for running totals."""
         if not isinstance(self.mechanism, Blocks):
             return ()
-        return tuple(length.name for length in block_lengths(self.mechanism, self.ticks))
+        return tuple(each.name for each in level_lengths(self.mechanism.lengths, self.ticks))
+
+    def calendar(self, first_tick: int, midnights: Midnights | None = None) -> Calendar | None:
+        """The blocks of the levels of a stream that begins with a tick, with the midnights stored
+        for it, or for a new one; None for running totals."""
+        if not isinstance(self.mechanism, Blocks):
+            return None
+        return level_calendar(self.mechanism.lengths, self.ticks, first_tick, midnights)
 
     @property
     def default_per(self) -> str:
@@ -303,7 +321,7 @@ class Description:
         """The ages in ticks at which the loss grows, with what causes it; of a smooth curve some
         ages."""
         seconds = self.ticks.tick_seconds
-        if self.publication is not None:
+        if self.publication is not None and self.loss.grows_at:
             return self._causes()
         if isinstance(self.mechanism, Blocks):
             causes = dict(self.mechanism.loss_steps(seconds))
@@ -319,16 +337,17 @@ class Description:
 
     def _causes(self) -> list[tuple[int, str]]:
         causes: dict[int, list[str]] = {}
-        for number, each in enumerate(self.series):
-            part = replace(self, number=number)
+        for each in self.series:
+            what = each.measure + (" overall" if each.part == "overall" else "")
             assert isinstance(each.mechanism, Blocks)
-            for name, level, shift in zip(
-                part.levels, each.mechanism.levels, each.shifts, strict=True
-            ):
-                for stage, (lag, _) in enumerate(level.stages):
-                    status = f" ({level.status(stage)})" if level.later else ""
-                    what = each.measure + (" overall" if each.part == "overall" else "")
-                    causes.setdefault(shift + lag, []).append(f"{what} per {name}{status}")
+            for level, shift in zip(each.mechanism.levels, each.shifts, strict=True):
+                for number, stage in enumerate(level.stages):
+                    status = f" ({level.status(number)})" if level.later else ""
+                    text = f"{what} per {level.name(self.ticks.tick_seconds)}{status}"
+                    causes.setdefault(shift + stage.lag, []).append(text)
+            for number, (lag, _) in enumerate(each.selection.stages if each.selection else ()):
+                text = f"{what}: keys that appear, stage {number + 1}"
+                causes.setdefault(each.open_ticks + lag, []).append(text)
         return [(age, ", ".join(names)) for age, names in sorted(causes.items())]
 
     @property
@@ -376,7 +395,6 @@ class Description:
         """What everything that is published loses about one unit: of a publication, all its parts
         together."""
         if self.publication is not None:
-            assert not any(each.selection for each in self.series), "hidden keys are not added up"
             together = self.publication.together
             return PublicationLoss(
                 together=tuple(tuple(self.series[at] for at in each) for each in together)

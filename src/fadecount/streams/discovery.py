@@ -96,16 +96,26 @@ class HiddenKeys:
     @property
     def slot(self) -> str:
         """Day or month: how long keys are hidden at least."""
-        return "day" if self.discovery.per == "1d" else "month"
+        return _slot(self.discovery.per)
 
     @property
     def exception(self) -> str:
         """The chance and what it means, as the end of a sentence about a loss."""
-        chance, slot = self.discovery.delta, self.slot
-        return (
-            f"except with a chance of {chance:g} a {slot}, with which a key appears that nobody"
-            f" else brought that {slot}"
-        )
+        return exception(self.discovery.delta, self.discovery.per)
+
+
+def exception(chance: float, per: str) -> str:
+    """The chance that a hidden key appears that one person alone brought, and what it means, as the
+    end of a sentence about a loss."""
+    slot = _slot(per)
+    return (
+        f"except with a chance of {chance:g} a {slot}, with which a key appears that nobody else"
+        f" brought that {slot}"
+    )
+
+
+def _slot(per: str) -> str:
+    return "day" if per == "1d" else "month"
 
 
 def address_share(before: int, more: int, most: int | None) -> int:

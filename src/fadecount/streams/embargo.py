@@ -21,6 +21,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 from numpy.typing import NDArray
 
+from fadecount.calendar import DAY, Ticks
 from fadecount.counters import Counter
 from fadecount.counters.figures import FigureBatch, FigureMaker
 from fadecount.errors import FullError
@@ -28,10 +29,9 @@ from fadecount.mechanisms import Blocks, Mechanism
 from fadecount.noise import Chain, KeyedNoise, NoiseSource, SystemNoise
 from fadecount.streams.discovery import DISCOVERED, Counts
 from fadecount.streams.figures import FigureRows, packed, unpacked
-from fadecount.streams.ticks import DAY, Ticks
 
 if TYPE_CHECKING:
-    from fadecount.streams.calendar import BlockCalendar
+    from fadecount.calendar import Calendar
     from fadecount.streams.database import Database
     from fadecount.streams.description import Description
     from fadecount.streams.seal import SecretRows
@@ -65,7 +65,7 @@ def count_ticks(
     rows: Numbers,
     first_tick: int,
     ticks: Ticks,
-    calendar: BlockCalendar | None,
+    calendar: Calendar | None,
     series: int = 0,
 ) -> list[Dated]:
     """Count a row for each tick from ``first_tick`` on, and return the figures that this makes of a

@@ -15,12 +15,12 @@ from typing import Any, Literal, Self, TextIO
 import numpy as np
 from numpy.typing import NDArray
 
+from fadecount.calendar import iso_times
 from fadecount.errors import FadecountError, bad_parameter, missing_extra
 from fadecount.streams.description import TOTAL, Description
 from fadecount.streams.loss import NO_GROUP, GroupLoss
 from fadecount.streams.published import COLUMNS as OF_FIGURES
 from fadecount.streams.published import Published, Table, joined_table, no_figures
-from fadecount.streams.ticks import iso_times
 
 COLUMNS = ("stream", *OF_FIGURES)
 APPEARED = "appeared"

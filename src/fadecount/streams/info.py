@@ -7,8 +7,8 @@ from dataclasses import dataclass
 from functools import lru_cache
 from typing import Any
 
+from fadecount.calendar import Calendar
 from fadecount.mechanisms import Blocks, Mechanism, Unit
-from fadecount.streams.calendar import BlockCalendar
 from fadecount.streams.loss import UnitLoss
 from fadecount.streams.status import Status
 
@@ -150,7 +150,7 @@ def _levels(status: Status, loss: UnitLoss, with_next: bool) -> tuple[LevelInfo,
     )
 
 
-def _next_figure(status: Status, calendar: BlockCalendar, level: int, lag: int) -> NextFigure:
+def _next_figure(status: Status, calendar: Calendar, level: int, lag: int) -> NextFigure:
     """The block of a level that has its figure of this stage next."""
     start = calendar.frontier(level, max(0, status.published_steps - lag))
     calendar = calendar.reaching(start)

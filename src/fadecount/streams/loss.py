@@ -34,14 +34,12 @@ from fadecount.mechanisms.levels import MILLION
 from fadecount.mechanisms.loss import round_up
 from fadecount.planning.publication import Series
 from fadecount.rounding import DUST, shown_loss
-from fadecount.streams.discovery import HiddenKeys
+from fadecount.streams.discovery import HiddenKeys, exception
 
 
 class UnitLoss(ABC):
     """The privacy loss of one protected unit, by its age, given everything that a stream or a
     publication has published. Every output uses this class."""
-
-    hidden: HiddenKeys | None
 
     @property
     def delta(self) -> float:
@@ -49,9 +47,9 @@ class UnitLoss(ABC):
         return self.at_age(LONGEST).delta
 
     @property
+    @abstractmethod
     def exception(self) -> str:
         """The end of a sentence about a loss: the chance with which it may be larger, if any."""
-        return "" if self.hidden is None else f", {self.hidden.exception}"
 
     def at_age(self, age: int) -> Loss:
         """The loss of a unit that is so many ticks old: from the first tick of its slot to the last
@@ -111,36 +109,44 @@ class PublicationLoss(UnitLoss):
     """
 
     together: tuple[tuple[Series, ...], ...]
-    hidden: HiddenKeys | None = None
+
+    def exact(self, age: int) -> Loss:
+        return self._loss(self._largest(age, shifted=True), age)
 
     def total(self, age: ArrayLike, units: int = 1) -> Loss:
         ages = np.clip(age, 0, LONGEST).ravel().tolist()
-        mechanism, weight = self.together[0][0].mechanism, self.together[0][0].weight
-        if not isinstance(mechanism, Blocks):  # alone in its publication
-            return mechanism.composed_loss(ages, times=units * weight)
-        return Loss(units * sum(self._millionths(each, shifted=False) for each in ages) / MILLION)
+        one = self._loss(sum(self._largest(each, shifted=False) for each in ages), LONGEST)
+        return Loss.together([(one, units)])
 
-    def exact(self, age: int) -> Loss:
-        if not isinstance(self.together[0][0].mechanism, Blocks):
-            return self.total(age)
-        return Loss(self._millionths(age, shifted=True) / MILLION)
-
-    @property
-    def grows_at(self) -> tuple[int, ...]:
-        ages: set[int] = set()
-        for each in {series for together in self.together for series in together}:
-            if isinstance(each.mechanism, Blocks):
-                pairs = zip(each.mechanism.levels, each.shifts, strict=True)
-                ages |= {shift + stage.lag for level, shift in pairs for stage in level.stages}
-        return tuple(sorted(ages))
-
-    def _millionths(self, age: int, *, shifted: bool) -> int:
-        """The loss of a unit, by its age from the start of its slot; of everything that a unit did
-        in a tick, by the age of that tick, if it is not ``shifted``."""
+    def _largest(self, age: int, *, shifted: bool) -> int:
+        """In millionths: by the age from the start of the unit's slot; of everything that a unit
+        did in one tick, by the age of that tick, if it is not ``shifted``."""
         return max(
             sum(each.millionths(age, shifted=shifted) for each in series)
             for series in self.together
         )
+
+    def _loss(self, millionths: int, age: int) -> Loss:
+        chances = [
+            sum(
+                Fraction(each.selection.delta)
+                for each in series
+                if each.selection is not None and each.selection.spent(age)
+            )
+            for series in self.together
+        ]
+        return Loss(millionths / MILLION, round_up(Fraction(max(chances))))
+
+    @property
+    def exception(self) -> str:
+        per = [each.selection.per for all_ in self.together for each in all_ if each.selection]
+        return f", {exception(self.delta, per[0])}" if per else ""
+
+    @property
+    def grows_at(self) -> tuple[int, ...]:
+        series = {each for together in self.together for each in together}
+        blocks = [each for each in series if isinstance(each.mechanism, Blocks)]
+        return tuple(sorted({age for each in blocks for age in each.ages}))
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -171,6 +177,10 @@ class StreamLoss(UnitLoss):
         if not isinstance(self.mechanism, Blocks):
             return ()
         return tuple(age for age, _ in self.mechanism.loss_steps())
+
+    @property
+    def exception(self) -> str:
+        return "" if self.hidden is None else f", {self.hidden.exception}"
 
     def exact(self, age: int) -> Loss:
         return self._total(age, 1, self.open_ticks)

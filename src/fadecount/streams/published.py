@@ -21,16 +21,15 @@ from typing import Any, Self
 import numpy as np
 from numpy.typing import NDArray
 
+from fadecount.calendar import Calendar, Length
 from fadecount.durations import parse_duration
 from fadecount.errors import RemovedError, StoreError, bad_parameter
 from fadecount.mechanisms import Blocks, RunningTotal
 from fadecount.mechanisms.noise_distribution import quantiles
 from fadecount.mechanisms.views import Views, half_widths_of_sums, views_of
-from fadecount.streams.calendar import BlockCalendar
 from fadecount.streams.description import TOTAL, Description
 from fadecount.streams.discovery import DISCOVERED
 from fadecount.streams.figures import FigureRows, FigureSource, earliest_step
-from fadecount.streams.ticks import windows_of
 
 BETA = 0.05
 """Intervals hold the true count with at least 95 %."""
@@ -196,7 +195,7 @@ class Published:
     first_tick: int
     steps: int
     source: FigureSource
-    calendar: BlockCalendar | None = None
+    calendar: Calendar | None = None
     end_tick: int | None = None
     key_steps: Sequence[tuple[int, int]] = ((0, 0),)
     kept: tuple[int, ...] = ()
@@ -490,24 +489,21 @@ class Published:
         """The slots of a length that hold positions from ``first`` to before ``stop``, as far as
         they are public after so many steps (running totals with a delay: as far as they are
         shown)."""
-        ticks, level = self.description.ticks, self.description.level(per)
-        windows = windows_of(per, ticks.zone) if level is None else None
+        ticks, level, calendar = self.description.ticks, self.description.level(per), self.calendar
         shown = self._shown(steps)
         if not 0 <= first < stop:
             return self._between(NO_TIMES, NO_TIMES)
-        if windows is not None:
-            begin, end = (ticks.start_seconds(self.first_tick + at) for at in (first, stop))
-            edges = windows.edges(begin, end)
-            positions = ticks.of(edges) - self.first_tick
-            inside = (positions >= 0) & (positions < max(stop, shown))
-            self._require_whole(per, edges[inside], positions[inside])
+        if level is None:
+            known = None if calendar is None else calendar.midnights
+            windows = Calendar((length := Length.of(per),), ticks, self.first_tick, known)
+            fits = length.can_hold(ticks)
+            positions = windows.around(0, first, stop) if fits else NO_TIMES
+            inside = positions[(positions >= 0) & (positions < max(stop, shown))]
+            self._require_whole(per, inside, fits=fits and windows.is_whole(0, inside))
         else:
-            assert level is not None
-            assert self.calendar is not None
-            ends = self.calendar.edges(level, first, stop - 1)
-            around = self.calendar.frontier(level, first), self.calendar.end(level, stop)
-            positions = np.concatenate([around[:1], ends, around[1:]])
-            edges = ticks.starts_of(self.first_tick + positions)
+            assert calendar is not None
+            positions = np.maximum(calendar.around(level, first, stop), 0)
+        edges = ticks.starts_of(self.first_tick + positions)
         return Slots(
             starts=edges[:-1],
             ends=edges[1:],
@@ -516,10 +512,10 @@ class Published:
             partial=(edges[:-1] < ticks.start_seconds(self.first_tick)) | (positions[1:] > shown),
         )
 
-    def _require_whole(self, per: str, edges: Numbers, positions: Numbers) -> None:
+    def _require_whole(self, per: str, positions: Numbers, *, fits: bool) -> None:
         """Refuse slots with an edge inside a tick, or inside a block of the smallest level."""
         ticks, calendar = self.description.ticks, self.calendar
-        if np.any(ticks.starts_of(self.first_tick + positions) != edges):
+        if not fits:
             bound = f"made of whole ticks of {ticks.tick_seconds} s"
             remedy = "give a multiple of the tick, in a zone whose days begin where a tick begins"
             raise bad_parameter("per", per, bound, remedy)

@@ -9,8 +9,8 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any
 
+from fadecount.calendar import Calendar, Midnights
 from fadecount.errors import DatabaseError, StoreError
-from fadecount.streams.calendar import BlockCalendar, Midnights, calendar_of
 from fadecount.streams.database import Database, placeholders
 from fadecount.streams.description import Description
 from fadecount.streams.figures import earliest_step
@@ -77,10 +77,9 @@ class Status:
         return first + earliest_step(self.description.mechanism, first, self.kept)
 
     @property
-    def calendar(self) -> BlockCalendar | None:
+    def calendar(self) -> Calendar | None:
         """The blocks of the levels of its series; None for running totals."""
-        described = self.description
-        return calendar_of(described.mechanism, described.ticks, self.first_tick, self.midnights)
+        return self.description.calendar(self.first_tick, self.midnights)
 
     def reaching(self) -> Status:
         """The same, with the midnights of all blocks that are open after its last tick."""

@@ -9,6 +9,7 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Self
 
+from fadecount.calendar import Ticks
 from fadecount.checks import require_integer
 from fadecount.errors import ParameterError, StoreError, bad_parameter
 from fadecount.mechanisms import ONE_EVENT, Mechanism, Totals, Unit
@@ -49,7 +50,6 @@ from fadecount.streams.status import (
     write_keys,
 )
 from fadecount.streams.stream import Stream
-from fadecount.streams.ticks import Ticks
 
 _CREATION_SECONDS = 5.0
 
@@ -396,12 +396,6 @@ def planned(publication: Publication) -> Description:
     """The description of a new publication, with the plan of each of its parts."""
     from fadecount.planning.promise import plan_publication
 
-    for measure in publication.measures:
-        place = f"measures.{measure.name}"
-        if measure.mechanism != "blocks":
-            raise bad_parameter(f"{place}.mechanism", measure.mechanism, "blocks", "leave it out")
-        if measure.discover:
-            raise bad_parameter(f"{place}.discover", True, "left out", "declare its keys")
     return Description.of(publication, plan_publication(publication))
 
 

@@ -13,11 +13,13 @@ from typing import Protocol
 import numpy as np
 from numpy.typing import NDArray
 
+from fadecount.counters.figures import FigureMaker
 from fadecount.counters.inputs import add_up
 from fadecount.errors import AlreadyReleasedError, ClockError, FenceError, InputError, StoreError
 from fadecount.mechanisms.unit import CapKey
 from fadecount.noise import unpredictable
 from fadecount.streams.audit_log import Act
+from fadecount.streams.clock import ClockState, read_clock
 from fadecount.streams.database import Context, Database
 from fadecount.streams.description import checked_keys
 from fadecount.streams.discovery import Counts
@@ -36,7 +38,6 @@ from fadecount.streams.figures import CELLS, Closed, FigureRows, write_figures
 from fadecount.streams.inputs import Intake, noted_as, take_inputs
 from fadecount.streams.state import StoredState, write_state
 from fadecount.streams.status import Status, lock_streams, write_keys, write_statuses
-from fadecount.streams.ticks import ClockState, read_clock
 
 MOST_TICKS = 50_000_000
 """The most ticks of a history, and the most empty ticks that are closed in one call; more are taken
@@ -124,7 +125,7 @@ class Stream(Intake):
     def close_due(self, now: float) -> list[Closed]:
         """Close the ticks that are over at ``now`` (Unix seconds), also those missed in a downtime,
         and return their figures. A clock that is far off closes nothing and raises a
-        ``ClockError``: see :func:`~fadecount.streams.ticks.read_clock`."""
+        ``ClockError``: see :func:`~fadecount.streams.clock.read_clock`."""
         reading = read_clock(self.description.ticks, self.open_tick, now)
         if reading.state is not ClockState.FINE:
             raise ClockError(reading.text)
@@ -384,16 +385,17 @@ class _Closing:
         for series, each in enumerate(after.parts):
             of_first = accepted[column : (column := column + each.width)]
             made += self._key_figures(context, each)
-            begin, until = each.first_tick, each.description.ends or end
+            begin, until = each.first_tick, each.description.ends or end + 1
             open_ticks = range(max(self.ticks.start, begin), min(self.ticks.stop, until))
-            size = max(1, CELLS // max(1, each.width))
+            size, machine = max(1, CELLS // max(1, each.width)), state.machines[series]
             for at in range(0, len(open_ticks), size):
                 part = open_ticks[at : at + size]
                 counts = self.given.rows(series, part)
                 if part.start == self.ticks.start:
                     add_up(counts, slice(1), of_first[np.newaxis])
-                machine = state.machines[series]
                 made += count_ticks(machine, counts, part.start, ticks, each.calendar, series)
+            if until <= self.ticks.stop and isinstance(machine, FigureMaker):
+                machine.open.clear()  # blocks that the end of a measure cuts short are void
         due = state.next_public is not None and state.next_public <= end
         taken = release_due(rows, end) if due else []
         later = [each for each in made if each[0] > end]
@@ -418,9 +420,11 @@ class _Closing:
             return []
         taken = take_hidden(self.stream._rows, series, end)
         add_counts(taken.setdefault(first, {}), own.items())
-        figures = []
+        figures, until = [], description.ends
         for day in range(first, end):
-            persons = taken.get(day, {})
+            persons, ticks = taken.get(day, {}), description.ticks_of(day)
+            if ticks.stop <= after.first_tick or (until is not None and until <= ticks.start):
+                continue  # the measure has not begun, or has ended
             figures += draw_stages(description, after.first_tick, day, persons, context.noise)
         context.checkpoint("keys drawn")
         return figures

@@ -7,9 +7,9 @@ from datetime import UTC, datetime
 import numpy as np
 import pytest
 
+from fadecount.calendar import iso_times
 from fadecount.errors import ParameterError
 from fadecount.streams import Ticks
-from fadecount.streams.ticks import iso_times
 
 
 @pytest.mark.parametrize("seconds", [1, 7, 60, 900, 3600, 86400, 7 * 86400])
