@@ -7,7 +7,7 @@ import subprocess
 import sys
 from pathlib import Path
 
-MOST_MODULES, MOST_CALLS = 48, 1760
+MOST_MODULES, MOST_CALLS = 48, 1880
 
 # Only functions with a source: the bodies of modules and classes are not the way of an event, nor
 # is what they call while they are imported, or what makes a dataclass.
