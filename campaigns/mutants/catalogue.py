@@ -1726,6 +1726,7 @@ MUTANTS = (
         "more = dict.fromkeys(entry.names, 0)",
         "more = dict[bytes, int]()",
         ("tests/sources/test_measures.py",),
+    ),
     Mutant(
         "promise: a limit binds one tick less of a slot",
         PROMISE,
