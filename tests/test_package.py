@@ -44,7 +44,7 @@ RUN = ["run", "visits.csv", "--tick", "1h", "--time", "at", "--epsilon", "1", "-
     [
         (["--help"], "numpy"),
         (RUN, "numpy.ma"),
-        (RUN, "cryptography.hazmat.primitives.kdf"),
+        (RUN, "fadecount.service"),
     ],
 )
 def test_a_command_imports_only_what_it_needs(words: list[str], heavy: str, tmp_path: Path) -> None:

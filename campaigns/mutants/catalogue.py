@@ -1175,7 +1175,7 @@ MUTANTS = (
     Mutant(
         "totals in a store",
         "streams/store.py",
-        "if isinstance(description.mechanism, Totals):",
+        "if any(isinstance(each.mechanism, Totals) for each in description.series):",
         "if False:",
         TOTALS_TESTS,
     ),
