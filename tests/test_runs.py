@@ -7,7 +7,7 @@ import io
 import json
 import time
 from collections.abc import Iterator, Sequence
-from dataclasses import fields
+from dataclasses import fields, replace
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from typing import Any
@@ -24,6 +24,7 @@ from fadecount.errors import (
     ParameterError,
     SumOverflowError,
 )
+from fadecount.mechanisms import PlanFile
 from fadecount.runs import Run, run
 from fadecount.sources import Gate, SourceOptions, files, live
 from fadecount.sources.live import GrowingFile
@@ -322,6 +323,31 @@ def test_a_promise_is_one_for_the_unit_of_the_run_with_and_without_a_store(store
             source, chosen, mechanism=promise, store=place, name="s", **span
         ).description.loss
         assert 0.99 * promise.loss(9) < loss.at_age(9).epsilon <= promise.loss(9)
+
+
+def test_a_plan_runs_as_it_is_for_its_unit_and_its_tick_alone(store: Store) -> None:
+    """A mechanism for minutes in a stream of hours would lose in an hour what it promised for a
+    minute; the stream may be there already."""
+    day = fc.Unit(of="person", per="1d", events=3)
+    minutes = fc.Gradual(epsilon=0.5, planned_tick_seconds=60)
+    plan = PlanFile(minutes, unit=day)
+    chosen = options(person="who", per_person=2, person_per="1d")
+    for place in (store, None):
+        for name, mechanism in (("first", plan), ("again", minutes)):
+            given = io.BytesIO(line(NOON, who="ann").encode())
+            about: dict[str, Any] = {"store": place, "name": name, "start": START}
+            under_way = run(given, chosen, mechanism=mechanism, **about)
+            own = under_way.description.mechanism
+            assert own == (minutes if mechanism is plan else minutes.for_sensitivity(2))
+            under_way.close()
+            with pytest.raises(ParameterError, match="tick must be 1 minute, for which"):
+                run(given, replace(chosen, tick="1h"), mechanism=mechanism, **about)
+            with pytest.raises(ParameterError, match="unit must be at most the plan's"):
+                run(given, replace(chosen, per_person=4), mechanism=plan, **about)
+    hours: dict[str, Any] = {"store": store, "name": "hours", "start": "2026-03-01"}
+    run(io.BytesIO(), options(tick="1h"), mechanism=fc.Gradual(epsilon=0.5), **hours).close()
+    with pytest.raises(ParameterError, match="tick must be 1 minute, for which"):
+        run(io.BytesIO(), options(tick="1h"), mechanism=minutes, **hours)
 
 
 def test_history_asks_for_a_time(store: Store) -> None:

@@ -1657,10 +1657,17 @@ MUTANTS = (
         ("tests/cli/test_run.py",),
     ),
     Mutant(
+        "a plan for minutes goes on in a stream of hours",
+        "mechanisms/plan_file.py",
+        "        require_planned_tick(self.mechanism, tick_seconds)\n",
+        "",
+        ("tests/test_runs.py",),
+    ),
+    Mutant(
         "events count twice under a plan for once",
         "mechanisms/plan_file.py",
-        "if other is not None and share == 1.0:",
-        "if other is not None and share > 1.0:",
+        "share[1:] == [1.0]",
+        "share[1:] > [1.0]",
         ("tests/mechanisms/test_plan_file.py", "tests/service/test_hidden_keys.py"),
     ),
     # What rows add to the measures of a publication.

@@ -28,7 +28,7 @@ import numpy as np
 from fadecount.counters.inputs import add_up
 from fadecount.durations import UNITS, parse_time
 from fadecount.errors import ClockError, InputError, ParameterError, bad_parameter
-from fadecount.mechanisms import Discovery, Mechanism, Unit
+from fadecount.mechanisms import Discovery, Mechanism, PlanFile
 from fadecount.rounding import shown_loss
 from fadecount.sources import (
     Earlier,
@@ -68,13 +68,12 @@ def run(
     source: Source,
     options: SourceOptions,
     *,
-    mechanism: Mechanism | None = None,
+    mechanism: Mechanism | PlanFile | None = None,
     store: Store | None = None,
     name: str = "counts",
     start: datetime | str | None = None,
     until: datetime | str | None = None,
     follow: bool = False,
-    planned: Unit | None = None,
     group: Group | None = None,
     discovery: Discovery | HiddenKeys | None = None,
     gate: Gate | None = None,
@@ -100,14 +99,13 @@ def run(
     store needs ``start``. Only ticks that are over by the clock are released: figures of later ones
     would be public before their time. A live stream begins with the tick in which it is started.
 
-    ``mechanism`` is the promise for one protected unit (``options.unit``). It may be left out for
-    an existing stream; a different mechanism, tick or unit is refused.
-
-    ``planned`` is the unit of the plan that the mechanism comes from: the mechanism is then used
-    unchanged. ``group`` is for a new stream of a store: the streams that count the same people, and
+    ``mechanism`` is the promise for one protected unit (``options.unit``), or a plan, which is used
+    as it is. It may be left out for an existing stream; a different mechanism, tick or unit is
+    refused. ``group`` is for a new stream of a store: the streams that count the same people, and
     their promise.
 
-    ``discovery`` says how undeclared keys of a new stream appear (``options.discover``). Such an
+    ``discovery``, by default that of the plan, says how undeclared keys of a new stream appear
+    (``options.discover``). Such an
     event counts as hidden alone or, with ``options.other``, under that key too: then losses add up,
     so plan with a share, such as ``discover={"1d": 0.5}``. Of an access log, few visitors of one
     address count under such a key, as in a website's stream
@@ -140,26 +138,27 @@ def run(
         raise ParameterError("gate must be left out for a live source, whose end is not known")
     else:
         options = live_options(paths[0] if paths else None, options)
+    plan = None if mechanism is None else PlanFile.of(mechanism)
+    if plan is not None and options.discover and discovery is None:
+        plan.require_room(options.other)
+        discovery = plan.discovery
     if isinstance(discovery, Discovery):
         most = PER_ADDRESS if options.format == "log" else None
         discovery = HiddenKeys(discovery=discovery, other=options.other, per_address=most)
     keys = tuple(options.keys) if options.key is not None else (ONLY_KEY,)
-    if mechanism is not None:
-        if not isinstance(mechanism, Mechanism):
-            remedy = "such as fadecount.Gradual(epsilon=0.1), or the mechanism of a plan"
-            raise bad_parameter("mechanism", mechanism, "a fadecount mechanism", remedy)
-        mechanism = options.unit.scaled(mechanism, planned)
+    seconds = options.ticks.tick_seconds
+    fitted = None if plan is None else plan.mechanism_for(options.unit, seconds)
     gate, last_event_ends = gate or Gate(), end is None
     end_tick = end if live else over if end is None else end
     if store is None:
         if group is not None:
             raise ParameterError("store must be given with a group; without one nothing is kept")
-        if mechanism is None:
+        if fitted is None:
             raise ParameterError("mechanism must be given; such as fadecount.Gradual(epsilon=0.1)")
         _check_hidden(options, discovery)
         description = Description(
             name=name,
-            mechanism=mechanism,
+            mechanism=fitted,
             ticks=options.ticks,
             unit=options.unit,
             hidden=discovery,
@@ -177,7 +176,7 @@ def run(
     stream = store.open_or_create(
         name,
         tick=options.ticks,
-        mechanism=mechanism,
+        mechanism=fitted,
         keys=keys,
         unit=options.unit,
         group=group,
@@ -295,7 +294,7 @@ def count(
     options: SourceOptions,
     *,
     per: str | None = None,
-    mechanism: Mechanism | None = None,
+    mechanism: Mechanism | PlanFile | None = None,
     store: Store | None = None,
     name: str = "counts",
     start: datetime | str | None = None,

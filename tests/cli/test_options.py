@@ -8,14 +8,14 @@ from pathlib import Path
 import pytest
 
 import fadecount as fc
-from fadecount.cli._options import add_mechanism_options, mechanism_from
+from fadecount.cli._options import add_mechanism_options, plan_from
 from fadecount.errors import ParameterError
 
 
 def parsed(line: str) -> fc.Mechanism:
     parser = argparse.ArgumentParser()
     add_mechanism_options(parser)
-    return mechanism_from(parser.parse_args(line.split()))
+    return plan_from(parser.parse_args(line.split())).mechanism
 
 
 @pytest.mark.parametrize(

@@ -13,8 +13,7 @@ import pytest
 
 from fadecount.cli.main import main
 from fadecount.errors import ParameterError
-from fadecount.mechanisms import Unit, planned_unit, read_mechanism
-from fadecount.mechanisms.plan_file import read_planned_unit
+from fadecount.mechanisms import PlanFile, Unit
 from fadecount.service.parsing import NewStream
 from fadecount.service.write_routes import _description
 from fadecount.sources import SourceOptions
@@ -96,7 +95,7 @@ def accepted(chosen: Chosen, file: str, number: int) -> bool:
         chosen
     )
     plan = msgspec.json.decode(Path(file).read_bytes())
-    planned = planned_unit(plan)
+    planned = PlanFile.read(file).unit
     caps: dict[str, Any] = {}
     if planned is not None:
         caps = {"amount": planned.amount, "events": planned.events, "keys": planned.keys}
@@ -111,18 +110,18 @@ def accepted(chosen: Chosen, file: str, number: int) -> bool:
 def taken_by_spark(file: str, tick: str, unit: Unit) -> bool:
     """Whether a stream on Spark takes the plan as it is; if not, the mechanism or the unit is to
     blame. A stream needs no Java to be described."""
-    about: dict[str, Any] = {"secret_file": "k", "state": "s", "planned": read_planned_unit(file)}
+    about: dict[str, Any] = {"secret_file": "k", "state": "s"}
     about["start"] = "2026-03-05" if tick == "7d" else "2026-03-01"
     caps: dict[str, Any] = {"amount": "n", "max_amount": unit.amount} if unit.amount > 1 else {}
     if unit.of == "person":
         caps |= {"person": "who", "per_person": unit.events, "person_per": unit.per}
         caps["keys_per_person"] = unit.keys
     options = SourceOptions(tick=tick, time="at", key="page", keys=["a"], **caps)
-    mechanism: Any = read_mechanism(file)
+    plan: Any = PlanFile.read(file)
     try:
-        on_spark = Stream(mechanism, options, **about)
+        on_spark = Stream(plan, options, **about)
     except ParameterError as error:
         assert str(error).startswith(("mechanism must be fadecount.Blocks", "amount must be None"))
         return False
-    assert on_spark.blocks == mechanism
+    assert on_spark.blocks == plan.mechanism
     return True

@@ -19,7 +19,7 @@ from hypothesis import strategies as st
 from scipy import stats
 
 import fadecount as fc
-from fadecount.mechanisms import read_discovery
+from fadecount.mechanisms import PlanFile
 from fadecount.mechanisms.discovery import distributions_of, shown
 from fadecount.noise import Chain, SystemNoise
 from tests.false_alarm import EACH, explained
@@ -321,14 +321,11 @@ class TestDescription:
         path, mechanism = tmp_path / "plan.json", json.loads(fc.Gradual(0.5).to_json())
         for document, found in (
             (mechanism, None),
-            ([1], None),
             ({**mechanism, "discovery": json.loads(DAYS.to_json())}, DAYS),
         ):
             path.write_text(json.dumps(document))
-            assert read_discovery(str(path)) == found
+            assert PlanFile.read(str(path)).discovery == found
         assert fc.Mechanism.from_json(path.read_text()) == fc.Gradual(0.5)
-        path.write_text("{")
-        assert read_discovery(str(path)) is None
 
     @pytest.mark.parametrize(
         ("changes", "words"),

@@ -12,12 +12,7 @@ import pytest
 
 import fadecount as fc
 from fadecount.errors import ParameterError
-from fadecount.mechanisms import (
-    read_mechanism,
-    read_planned_unit,
-    require_planned_tick,
-    require_room_for_other,
-)
+from fadecount.mechanisms import ONE_EVENT, PlanFile, Unit, require_planned_tick
 
 MECHANISM = fc.Gradual(epsilon=0.5, exponent=2.0)
 PLANNED = dataclasses.replace(MECHANISM, planned_tick_seconds=60)
@@ -31,10 +26,14 @@ def plan(tmp_path: Path) -> str:
 
 
 def test_the_mechanism_of_a_plan(plan: str, tmp_path: Path) -> None:
-    assert read_mechanism(plan) == MECHANISM
-    assert read_mechanism(plan, tick_seconds=60) == MECHANISM
+    assert PlanFile.read(plan).mechanism == MECHANISM
+    assert PlanFile.read(plan).mechanism_for(ONE_EVENT, 60) == MECHANISM
     (tmp_path / "plain.json").write_text(MECHANISM.to_json())
-    assert read_mechanism(str(tmp_path / "plain.json"), tick_seconds=1) == MECHANISM
+    plain = PlanFile.read(str(tmp_path / "plain.json"))
+    assert plain == PlanFile.of(plain) == PlanFile.of(MECHANISM) == PlanFile(MECHANISM)
+    assert plain.mechanism_for(ONE_EVENT, 1) == MECHANISM
+    with pytest.raises(ParameterError, match="mechanism must be a fadecount mechanism, got 'plan"):
+        PlanFile.of("plan.json")
 
 
 @pytest.mark.parametrize(
@@ -45,7 +44,7 @@ def test_another_tick_is_refused(plan: str, seconds: int, words: str) -> None:
         ParameterError,
         match=f"tick must be 1 minute, for which the mechanism was planned, got {words}; plan",
     ):
-        read_mechanism(plan, tick_seconds=seconds)
+        PlanFile.read(plan).mechanism_for(ONE_EVENT, seconds)
 
 
 @pytest.mark.parametrize("wanted", [{"loss": {100: 1.0}}, {"mean_error": 9.0, "horizon": 99}])
@@ -89,24 +88,29 @@ def test_a_file_that_cannot_be_read(tmp_path: Path) -> None:
         ("", "Is a directory"),
     ):
         with pytest.raises(ParameterError, match=f"plan must be a readable JSON file.*{reason}"):
-            read_mechanism(str(tmp_path / name))
+            PlanFile.read(str(tmp_path / name))
+
+
+def with_plan(**request: Any) -> PlanFile:
+    """A plan that was asked for something."""
+    return PlanFile.from_json(
+        json.dumps({**json.loads(MECHANISM.to_json()), "plan": {"request": request}})
+    )
 
 
 def test_only_a_plan_with_a_share_has_room_for_other() -> None:
     """Events that count twice need both parts. A discovery that no plan made promises nothing."""
-    plans: list[Any] = [{}, [], {"plan": {"request": {}}}, {"plan": {"request": {"discover": []}}}]
-    for plan in plans:
-        require_room_for_other(plan, "other")
+    for plan in (PlanFile(MECHANISM), with_plan(), with_plan(discover=[]), with_plan(discover=1.0)):
+        plan.require_room("other")
     for share in (0.5, 1.0):
-        plan = {"plan": {"request": {"discover": ["1d", share]}}}
-        require_room_for_other(plan, None)
+        plan = with_plan(discover=["1d", share])
+        plan.require_room(None)
         with nullcontext() if share < 1 else pytest.raises(ParameterError, match="all of its loss"):
-            require_room_for_other(plan, "other")
+            plan.require_room("other")
 
 
-def test_what_a_plan_assumes_of_persons(tmp_path: Path) -> None:
-    path = tmp_path / "plan.json"
-    text = fc.Gradual(epsilon=0.1).to_json()
+def test_what_a_plan_assumes_of_persons() -> None:
+    person = Unit(of="person", per="1d", events=3)
     for unit, expected in (
         ({"of": "event"}, None),
         ({"amount": 5}, fc.Unit(amount=5)),
@@ -115,8 +119,24 @@ def test_what_a_plan_assumes_of_persons(tmp_path: Path) -> None:
         ([], None),
         ("nonsense", None),
     ):
-        path.write_text(json.dumps({**json.loads(text), "plan": {"request": {"unit": unit}}}))
-        assert read_planned_unit(str(path)) == expected
-    for other in (text, "{", "[1]"):
-        path.write_text(other)
-        assert read_planned_unit(str(path)) is None
+        assert with_plan(unit=unit).unit == expected
+    with pytest.raises(ParameterError, match="unit must be event or person, got 'cat'"):
+        with_plan(unit={"of": "cat"})
+    plan = with_plan(unit=person.to_json())
+    assert plan.mechanism_for(person, 60) is plan.mechanism, "used as it is"
+    assert plan.mechanism_for(Unit(of="person", per="1d"), 60) is plan.mechanism
+    with pytest.raises(ParameterError, match="unit must be at most the plan's"):
+        plan.mechanism_for(Unit(of="person", per="1d", events=4), 60)
+    assert PlanFile(MECHANISM).mechanism_for(person, 60) == MECHANISM.for_sensitivity(3)
+
+
+@pytest.mark.parametrize("text", ["{", "[1]", "{}", '{"plan": 7}'])
+def test_text_that_holds_no_mechanism(text: str) -> None:
+    with pytest.raises(ParameterError, match="mechanism JSON must"):
+        PlanFile.from_json(text)
+
+
+@pytest.mark.parametrize("plan", [7, None, [], {"request": []}, {"request": None}])
+def test_sections_that_say_nothing(plan: object) -> None:
+    text = json.dumps({**json.loads(MECHANISM.to_json()), "plan": plan})
+    assert PlanFile.from_json(text) == PlanFile(MECHANISM)

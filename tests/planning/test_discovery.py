@@ -14,7 +14,7 @@ from hypothesis import strategies as st
 
 import fadecount as fc
 from fadecount.errors import ParameterError
-from fadecount.mechanisms import read_discovery, read_mechanism
+from fadecount.mechanisms import PlanFile
 from fadecount.planning import appearances, save_plan
 from fadecount.planning.discovery import discovery_for
 from fadecount.planning.request import read_request
@@ -87,16 +87,18 @@ def test_the_plan_file(tmp_path: Path) -> None:
     path, three = tmp_path / "plan.json", fc.Unit(of="person", per="1d", keys=3)
     made = fc.plan(**arguments(unit=three, tick="1h"))
     save_plan(path, made)
-    assert read_mechanism(str(path), tick_seconds=3600) == made.mechanism
-    assert read_discovery(str(path)) == made.discovery
+    plan = PlanFile.read(str(path))
+    assert plan.mechanism_for(three, 3600) == made.mechanism
+    assert plan.discovery == made.discovery
     written = json.loads(path.read_text())["plan"]
     assert [row["lag"] for row in written["appearances"]] == [0, 2, 721]
     save_plan(path, fc.plan(**arguments(discover=None, delta=None, tick="1h")), force=True)
-    assert read_discovery(str(path)) is None
+    assert PlanFile.read(str(path)).discovery is None
     assert "appearances" not in json.loads(path.read_text())["plan"]
     month = fc.plan(**arguments(unit=fc.Unit(of="person", per="1mo"), discover="1mo", tick="1h"))
     save_plan(path, month, force=True)
-    assert read_discovery(str(path)) == fc.Discovery("1mo", ((0, 0.5), (2, 2.0), (721, 4.0)), 1e-9)
+    stages = ((0, 0.5), (2, 2.0), (721, 4.0))
+    assert PlanFile.read(str(path)).discovery == fc.Discovery("1mo", stages, 1e-9)
 
 
 def test_limits_that_are_too_small_for_a_look_are_left_out() -> None:

@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 import fadecount as fc
-from fadecount.mechanisms import Unit
+from fadecount.mechanisms import PlanFile, Unit
 from fadecount.planning import plan_json
 from fadecount.service.client import ServiceError
 from tests.service.faulty import LossyProxy
@@ -159,11 +159,12 @@ def test_a_plan_for_persons_needs_a_unit_that_caps_them(harness: Harness) -> Non
         )
         refused = harness.post("/v1/streams", body)
         assert (refused.status, refused.json()["code"]) == (400, "wrong_unit"), unit
-        with (
-            harness.client() as client,
-            pytest.raises(ServiceError, match="unit must be the plan's"),
-        ):
-            client.create("people", tick="1m", mechanism=plan, unit=unit)
+        for given in (plan, PlanFile.from_json(json.dumps(plan))):
+            with (
+                harness.client() as client,
+                pytest.raises(ServiceError, match="unit must be the plan's"),
+            ):
+                client.create("people", tick="1m", mechanism=given, unit=unit)
     several = {
         "name": "people",
         "tick": "1m",

@@ -324,7 +324,11 @@ def test_a_wrong_call_is_refused_in_one_line_before_anything_is_counted(
         ({"secret_file": SECRET}, "secret_file must be a file that the driver can read, got none"),
         ({"secret_file": str(tmp_path / "short")}, "secret must have at least 32 bytes, got 31"),
         ({"mechanism": fc.Gradual(epsilon=1.0)}, "mechanism must be fadecount.Blocks, got Gradual"),
-        ({"mechanism": "blocks"}, "mechanism must be fadecount.Blocks, got 'blocks'"),
+        ({"mechanism": "blocks"}, "mechanism must be a fadecount mechanism, got 'blocks'"),
+        (
+            {"mechanism": fc.Blocks(fc.Level(1, 1), planned_tick_seconds=60)},
+            "tick must be 1 minute, for which the mechanism was planned, got 1 hour",
+        ),
         ({"tick": "soon"}, "tick must be a positive duration, got 'soon'"),
         ({"tick": "7h"}, "tick must be a part of a day"),
         ({"zone": "Mars"}, "zone must be a time zone of the IANA database, got 'Mars'"),

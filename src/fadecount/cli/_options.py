@@ -14,7 +14,7 @@ from fadecount.durations import UNITS, parse_duration
 from fadecount.errors import ParameterError, bad_parameter
 
 if TYPE_CHECKING:
-    from fadecount.mechanisms import Mechanism
+    from fadecount.mechanisms import PlanFile
     from fadecount.sources import SourceOptions
     from fadecount.streams import Group
     from fadecount.streams.storage import Storage
@@ -58,7 +58,7 @@ TICK_OPTION = (
 
 
 def add_mechanism_options(parser: argparse.ArgumentParser) -> None:
-    """``--plan FILE``, or the options of :class:`~fadecount.Gradual`; :func:`mechanism_from` reads
+    """``--plan FILE``, or the options of :class:`~fadecount.Gradual`; :func:`plan_from` reads
     them."""
     group = parser.add_argument_group("mechanism", "a plan file, or gradual expiration spelt out")
     add_options(
@@ -70,22 +70,26 @@ def add_mechanism_options(parser: argparse.ArgumentParser) -> None:
     )
 
 
-def mechanism_from(arguments: argparse.Namespace, *, tick_seconds: int | None = None) -> Mechanism:
-    """Return the mechanism that the options describe, for steps of this length if it is known.
+def plan_from(arguments: argparse.Namespace, *, tick_seconds: int | None = None) -> PlanFile:
+    """Return the mechanism that the options describe, for steps of this length if it is known, and
+    what else a plan file says.
 
     An option beside a plan is refused: the user would expect a loss that differs from the real one.
     """
-    from fadecount.mechanisms import Gradual, read_mechanism
+    from fadecount.mechanisms import Gradual, PlanFile, require_planned_tick
 
     given = {name: getattr(arguments, name) for name in GIVEN}
     given = {name: value for name, value in given.items() if value is not None}
     if "plan" in given:
         for name in list(given)[1:]:
             raise ParameterError(f"{_option(name)} is no option of a plan; leave it out")
-        return read_mechanism(arguments.plan, tick_seconds=tick_seconds)
+        plan = PlanFile.read(arguments.plan)
+        if tick_seconds is not None:
+            require_planned_tick(plan.mechanism, tick_seconds)
+        return plan
     if "epsilon" not in given:
         raise ParameterError("--epsilon or --plan must be given; see --help")
-    return Gradual(**given)
+    return PlanFile(Gradual(**given))
 
 
 def _option(name: str) -> str:

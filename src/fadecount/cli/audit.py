@@ -22,7 +22,7 @@ from fadecount.cli._options import (
     JSON_OPTION,
     add_mechanism_options,
     add_options,
-    mechanism_from,
+    plan_from,
     steps_from,
 )
 from fadecount.cli._output import aligned, json_text, progress
@@ -45,10 +45,10 @@ def run(arguments: argparse.Namespace) -> int:
     from dataclasses import asdict
 
     from fadecount.audit import audit
-    from fadecount.mechanisms import read_mechanism
+    from fadecount.mechanisms import PlanFile
 
-    mechanism = mechanism_from(arguments)
-    running = read_mechanism(arguments.running) if arguments.running else None
+    mechanism = plan_from(arguments).mechanism
+    running = PlanFile.read(arguments.running).mechanism if arguments.running else None
     ages = [steps_from(text, None, name="--ages") for text in arguments.ages.split(",")]
     with progress("auditing", total=2 * arguments.samples * len(ages)) as advance:
         findings = audit(

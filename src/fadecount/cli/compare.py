@@ -26,7 +26,7 @@ from fadecount.cli._options import (
     add_mechanism_options,
     add_options,
     default_horizon,
-    mechanism_from,
+    plan_from,
     steps_from,
     tick_seconds_from,
 )
@@ -51,7 +51,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 def run(arguments: argparse.Namespace) -> int:
     tick = tick_seconds_from(arguments)
-    fading = mechanism_from(arguments, tick_seconds=tick)
+    fading = plan_from(arguments, tick_seconds=tick).mechanism
     window = _window(arguments, tick)
     horizon = _horizon(arguments, tick, window)
     shape = fc.Refresh(window, 1.0, fc.Refresh.best_ratio(window=window, horizon=horizon))

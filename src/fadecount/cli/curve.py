@@ -24,7 +24,7 @@ from fadecount.cli._options import (
     add_mechanism_options,
     add_options,
     default_horizon,
-    mechanism_from,
+    plan_from,
     steps_from,
     tick_seconds_from,
 )
@@ -44,10 +44,9 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 
 def run(arguments: argparse.Namespace) -> int:
-    from fadecount.mechanisms import read_discovery, read_planned_unit
-
     tick = tick_seconds_from(arguments)
-    mechanism = mechanism_from(arguments, tick_seconds=tick)
+    plan = plan_from(arguments, tick_seconds=tick)
+    mechanism, discovery = plan.mechanism, plan.discovery
     oldest = min(default_horizon(tick), mechanism.last_step or default_horizon(tick))
     if arguments.until is not None:
         oldest = steps_from(arguments.until, tick, name="--until")
@@ -63,7 +62,6 @@ def run(arguments: argparse.Namespace) -> int:
         if age <= oldest
     ]
     error = mechanism.mse(max(1, oldest)) ** 0.5
-    discovery = read_discovery(arguments.plan) if arguments.plan else None
     if arguments.plot:
         _plot(arguments, mechanism, oldest, tick)
     if arguments.json:
@@ -77,8 +75,7 @@ def run(arguments: argparse.Namespace) -> int:
         return 0
     print(textwrap.fill(str(mechanism), 88))
     print(f"typical error over {max(1, oldest):,} steps: {error:,.3g}")
-    larger = arguments.plan is not None and read_planned_unit(arguments.plan) is not None
-    more = "; the plan's unit is larger: see streams curve" if larger else ""
+    more = "" if plan.unit is None else "; the plan's unit is larger: see streams curve"
     print(f"loss: privacy loss (ε) of one event{more}\n", *loss_lines(losses, titles), sep="\n")
     if discovery is not None:
         print(f"\n{textwrap.fill(_hidden(discovery, tick), 88)}")

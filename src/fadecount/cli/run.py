@@ -45,8 +45,8 @@ from fadecount.cli._options import (
     add_per_option,
     add_store_options,
     group_from,
-    mechanism_from,
     named_storage,
+    plan_from,
     source_options,
 )
 from fadecount.cli._output import progress, waiting
@@ -125,9 +125,8 @@ def run(arguments: argparse.Namespace) -> int:
 def _begun(arguments: argparse.Namespace, options: SourceOptions, store: Store | None) -> Run:
     """Open or create the stream, and return the run."""
     from fadecount import runs
-    from fadecount.mechanisms import read_discovery, read_planned_unit
 
-    name, plan, mechanism, discovery = arguments.name, arguments.plan, None, None
+    name, plan = arguments.name, None
     given = any(getattr(arguments, each) is not None for each in GIVEN)
     names = [] if store is None else store.names()
     if name not in names and not given and names:
@@ -137,26 +136,22 @@ def _begun(arguments: argparse.Namespace, options: SourceOptions, store: Store |
             f" {name!r}, give --epsilon or --plan"
         )
     if given or name not in names:
-        mechanism = mechanism_from(arguments, tick_seconds=options.ticks.tick_seconds)
-    if arguments.discover and (plan is not None or name not in names):
-        discovery = None if plan is None else read_discovery(plan, other=options.other)
-        if discovery is None:
-            raise ParameterError(
-                "--plan must say how keys appear with --discover; make one with: fadecount plan"
-                " --discover"
-            )
+        plan = plan_from(arguments)
+    if arguments.discover and plan is not None and plan.discovery is None:
+        raise ParameterError(
+            "--plan must say how keys appear with --discover; make one with: fadecount plan"
+            " --discover"
+        )
     return runs.run(
         _source(arguments.inputs),
         options,
         store=store,
         name=name,
-        mechanism=mechanism,
+        mechanism=plan,
         start=arguments.start,
         until=arguments.until,
         follow=arguments.follow,
-        planned=None if plan is None else read_planned_unit(plan),
         group=group_from(arguments),
-        discovery=discovery,
         gate=_gate(arguments),
     )
 

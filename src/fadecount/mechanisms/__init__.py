@@ -16,14 +16,7 @@ from fadecount.mechanisms.level_budgets import Gradual, Linear
 from fadecount.mechanisms.levels import Level, Stage
 from fadecount.mechanisms.loss import Loss
 from fadecount.mechanisms.noise_distribution import scale_of
-from fadecount.mechanisms.plan_file import (
-    planned_unit,
-    read_discovery,
-    read_mechanism,
-    read_planned_unit,
-    require_planned_tick,
-    require_room_for_other,
-)
+from fadecount.mechanisms.plan_file import PlanFile, require_planned_tick
 from fadecount.mechanisms.running_total import CARRY, RunningTotal, Schedule
 from fadecount.mechanisms.totals import Totals
 from fadecount.mechanisms.unit import ONE_EVENT, Unit
@@ -47,6 +40,7 @@ __all__ = [
     "ListedFigures",
     "Loss",
     "Mechanism",
+    "PlanFile",
     "Refresh",
     "RunningTotal",
     "Schedule",
@@ -57,12 +51,7 @@ __all__ = [
     "Views",
     "crossing_age",
     "minimum_error",
-    "planned_unit",
-    "read_discovery",
-    "read_mechanism",
-    "read_planned_unit",
     "require_planned_tick",
-    "require_room_for_other",
     "scale_of",
     "views_of",
 ]

@@ -11,7 +11,7 @@ from typing import Any, Self
 from urllib.parse import quote, urlsplit
 
 from fadecount.errors import FadecountError, bad_parameter, missing_extra
-from fadecount.mechanisms import Discovery, Mechanism
+from fadecount.mechanisms import Discovery, Mechanism, PlanFile
 from fadecount.noise import unpredictable
 from fadecount.service.answers import PublishedFigure
 from fadecount.streams.info import StreamInfo
@@ -95,7 +95,7 @@ class Client:
         name: str,
         *,
         tick: str,
-        mechanism: Mechanism | Mapping[str, Any],
+        mechanism: Mechanism | PlanFile | Mapping[str, Any],
         keys: Iterable[str] | None = None,
         zone: str = "UTC",
         unit: Mapping[str, str | int] | None = None,
@@ -107,12 +107,14 @@ class Client:
         """Create a stream that begins with the current tick; False if it exists already with this
         description and these keys.
 
-        ``mechanism`` may be a plan's JSON; its tick must be the stream's. ``unit`` says who is
+        ``mechanism`` may be a plan or its JSON; its tick must be the stream's. ``unit`` says who is
         protected, such as ``{"of": "person", "events": 3}``; by default one event. ``group`` names
         the streams that count the same people; the first one states their promise, such as
         ``group_loss={"1h": 0.5, "1y": 4}``. ``discovery`` says how undeclared keys appear by
         themselves; with ``other``, they count under that declared key too.
         """
+        if isinstance(mechanism, PlanFile):
+            mechanism = mechanism.fields
         body = {
             "name": name,
             "tick": tick,

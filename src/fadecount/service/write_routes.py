@@ -16,11 +16,9 @@ from fadecount.durations import parse_duration
 from fadecount.errors import ParameterError, StoreError
 from fadecount.mechanisms import (
     Discovery,
-    Mechanism,
+    PlanFile,
     Unit,
-    planned_unit,
     require_planned_tick,
-    require_room_for_other,
 )
 from fadecount.service.answers import Done
 from fadecount.service.http import (
@@ -146,30 +144,30 @@ def _checking(code: str) -> AbstractContextManager[None]:
 def _description(new: NewStream) -> Description:
     with _checking("bad_mechanism"):  # the marker and the version may be left out
         fields = {"fadecount": "mechanism", "version": 1, **new.mechanism}
-        mechanism = Mechanism.from_json(msgspec.json.encode(fields))
+        plan = PlanFile.from_json(msgspec.json.encode(fields))
     with _checking("bad_tick"):
         ticks = Ticks(tick_seconds=parse_duration(new.tick), zone=new.zone)
     with _checking("bad_unit"):
         unit = Unit.from_json(msgspec.to_builtins(new.unit))
     with _checking("wrong_unit"):
-        if (planned := planned_unit(new.mechanism)) is not None:
-            unit.scaled(mechanism, planned)
+        if plan.unit is not None:
+            unit.scaled(plan.mechanism, plan.unit)
     with _checking("wrong_tick"):
-        require_planned_tick(mechanism, ticks.tick_seconds)
+        require_planned_tick(plan.mechanism, ticks.tick_seconds)
     with _checking("bad_group"):
         group = None if new.group is None else Group(name=new.group)
         if new.group_loss is not None:
             group = Group.of(new.group or "", new.group_loss)
     with _checking("bad_stream"):
         described = Description(
-            name=new.name, mechanism=mechanism, ticks=ticks, unit=unit, group=group
+            name=new.name, mechanism=plan.mechanism, ticks=ticks, unit=unit, group=group
         )
     with _checking("bad_discovery"):
         if new.discovery is None and new.other is not None:
             raise ParameterError("other must be given with a discovery")
         if new.discovery is None:
             return described
-        require_room_for_other(new.mechanism, new.other)
+        plan.require_room(new.other)
         fields = {"fadecount": "discovery", "version": 1, **new.discovery}
         discovery = Discovery.from_json(msgspec.json.encode(fields))
         return replace(described, hidden=HiddenKeys(discovery=discovery, other=new.other))

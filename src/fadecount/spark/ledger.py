@@ -30,9 +30,10 @@ from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as sql
 
 from fadecount.calendar import Calendar, Midnights, level_calendar
+from fadecount.checks import set_fields
 from fadecount.durations import parse_time
 from fadecount.errors import CheckpointError, ParameterError, bad_parameter
-from fadecount.mechanisms import Blocks, Discovery, Unit
+from fadecount.mechanisms import Blocks, Discovery, PlanFile
 from fadecount.noise import KeyedNoise, unpredictable
 from fadecount.sources import SourceOptions
 from fadecount.streams.description import Description, checked_keys
@@ -53,14 +54,13 @@ class Stream:
     stream's own; ``fence`` is a folder of the driver's machine or a PostgreSQL database that no
     backup holds together with it (None: the user's state folder). ``mechanism`` is the promise for
     one unit of the options: one event, or what one person does in a tick or a day, whose age counts
-    from its start. A mechanism of a plan for persons is used as it is: give ``planned``, the plan's
-    unit (``read_planned_unit``).
+    from its start. A plan (:class:`fadecount.mechanisms.PlanFile`) is used as it is.
 
     Guarantees: the loss of the mechanism for one unit. Assumes: the keys are public; people who
     hold the secret, the state or the events are trusted.
     """
 
-    mechanism: Blocks
+    mechanism: Blocks | PlanFile
     options: SourceOptions
     _: KW_ONLY
     start: str | datetime
@@ -68,14 +68,15 @@ class Stream:
     state: str
     name: str = "counts"
     discovery: Discovery | None = None
-    planned: Unit | None = None
     fence: str | None = field(default=None, repr=False)  # an address may hold a password
 
     def __post_init__(self) -> None:
-        options = self.options
-        if not isinstance(self.mechanism, Blocks):
+        options, plan = self.options, PlanFile.of(self.mechanism)
+        if not isinstance(plan.mechanism, Blocks):
             remedy = "figures on Spark are those of blocks"
-            raise bad_parameter("mechanism", self.mechanism, "fadecount.Blocks", remedy)
+            raise bad_parameter("mechanism", plan.mechanism, "fadecount.Blocks", remedy)
+        if options.discover and self.discovery is None:
+            set_fields(self, discovery=plan.discovery)
         for each in ("amount", "unique", "other", "late"):
             if (value := getattr(options, each)) is not None:
                 raise bad_parameter(each, value, "None", "Spark has no such option")
@@ -91,7 +92,7 @@ class Stream:
         """What the local library calls a stream."""
         ticks, unit = self.options.ticks, self.options.unit
         hidden = HiddenKeys(discovery=self.discovery) if self.discovery else None
-        scaled = unit.scaled(self.mechanism, self.planned)
+        scaled = PlanFile.of(self.mechanism).mechanism_for(unit, ticks.tick_seconds)
         return Description(name=self.name, mechanism=scaled, ticks=ticks, unit=unit, hidden=hidden)
 
     @property
