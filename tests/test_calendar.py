@@ -263,3 +263,30 @@ def test_midnights_are_known_up_to_the_end_of_every_open_block() -> None:
                 assert last <= reached.midnights.through * 86_400
             assert reached.reaching(steps) is reached
     assert Midnights.from_json(dates.midnights.to_json()) == dates.midnights
+
+
+@pytest.mark.parametrize(
+    ("slot", "shifts", "waits"),
+    [("1d", (0, 5, 23, 23), 1), ("1mo", (0, 5, 23, 719), 0), ("6h", (0, 5, 5, 5), 2)],
+)
+def test_what_ends_too_early_in_a_slot_is_due_later(
+    slot: str, shifts: tuple[int, ...], waits: int
+) -> None:
+    """Promised were days of 24 hours, and one has 23."""
+    ticks = Ticks(tick_seconds=3600, zone="Europe/Vienna")
+    first, length = ticks.at(moment("2026-03-26T11:00", ticks.zone)), Length.of(slot)
+    calendar = level_calendar((1, 6, 24, 720), ticks, first, None, length, shifts).reaching(2400)
+    waited = 0
+    for level, shift in enumerate(shifts):
+        ends = calendar.edges(level, 0, 2300)
+        slots = [ticks.block_of(slot, first + end - 1) for end in ends.tolist()]
+        begins = np.array([ticks.ticks_of(slot, each).start - first for each in slots])
+        due = calendar.due(level, ends)
+        np.testing.assert_array_equal(due, np.maximum(ends, begins + shift + 1))
+        assert due[0] == calendar.due(level, int(ends[0]))
+        waited += int(np.sum(due > ends))
+        positions = np.arange(-2, 2300)
+        known = [max([0, *ends[due <= at].tolist()]) for at in positions.tolist()]
+        np.testing.assert_array_equal(calendar.out(level, positions), known)
+        assert calendar.out(level, 80) == known[82]
+    assert waited == waits

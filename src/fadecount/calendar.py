@@ -456,6 +456,11 @@ class Calendar:
     beginning inside a block cuts that block short. All questions about positions take an integer or
     an array.
 
+    Of a unit that lasts, figures are published by its age, which counts from the start of its
+    ``slot``. A promise says how old the unit is at least when a block of each length ends: more
+    than its ``shifts`` in ticks. What ends earlier, in a slot that turns out shorter than any that
+    was known when the promise was made, waits until then (:meth:`due`).
+
     >>> ticks = Ticks(tick_seconds=3600, zone="Europe/Vienna")
     >>> calendar = level_calendar((1, 24, 720), ticks, ticks.at(1_774_652_400))
     >>> np.diff(calendar.edges(1, 0, 80), prepend=0).tolist()
@@ -470,7 +475,11 @@ class Calendar:
         ticks: Ticks = _STEPS,
         first_tick: int = 0,
         midnights: Midnights | None = None,
+        *,
+        slot: Length | None = None,
+        shifts: tuple[int, ...] = (),
     ) -> None:
+        self.slot, self.shifts = slot, shifts if slot else ()
         self.lengths, self.ticks, self.first_tick = tuple(lengths), ticks, first_tick
         self.midnights = midnights or _rules(ticks.zone)
         self._equal = tuple(map(self._in_ticks, self.lengths))
@@ -500,8 +509,8 @@ class Calendar:
             day = int(first_days(np.int64(month * last.months)))
         if day + 2 <= self.midnights.through:
             return self
-        midnights = self.midnights.extended(day + 2)
-        return Calendar(self.lengths, self.ticks, self.first_tick, midnights)
+        midnights, place = self.midnights.extended(day + 2), (self.ticks, self.first_tick)
+        return Calendar(self.lengths, *place, midnights, slot=self.slot, shifts=self.shifts)
 
     # Positions
     # --------------------------------------------------------------------------------------------
@@ -515,6 +524,28 @@ class Calendar:
             ticks = np.minimum(ticks, self._last_tick)
         begins = self.begins(level, self.numbers(level, ticks))
         return _like(np.maximum(begins - self.first_tick, 0), position)
+
+    def due(self, level: int, end: Any) -> Any:
+        """From which position on a block with this end may be public: its end; or later, if it
+        ends earlier in the slot of a unit than was promised."""
+        if not self.shifts:
+            return end
+        assert self.slot is not None
+        slots = Calendar((self.slot,), self.ticks, self.first_tick, self.midnights)
+        last = np.minimum(self._ticks(end) - 1, self._last_tick)
+        begins = slots.begins(0, slots.numbers(0, last)) - self.first_tick
+        later = np.where(np.asarray(end) > 0, begins + self.shifts[level] + 1, 0)
+        return _like(np.maximum(end, later), end)
+
+    def out(self, level: int, position: Any) -> Any:
+        """The end of the last block that is due at or before a position; 0 if there is none."""
+        end = self.frontier(level, position)
+        if not self.shifts:
+            return end
+        while np.any(waits := np.asarray(self.due(level, end)) > np.asarray(position).clip(0)):
+            before = self.frontier(level, end - 1)
+            end = _like(np.where(waits, before, end), position)
+        return end
 
     def end(self, level: int, position: Any) -> Any:
         """The end of the block that holds the step before a position; the position itself if a
@@ -624,14 +655,28 @@ class Calendar:
 
 @lru_cache(maxsize=1024)
 def level_calendar(
-    lengths: tuple[int, ...], ticks: Ticks, first_tick: int, midnights: Midnights | None = None
+    lengths: tuple[int, ...],
+    ticks: Ticks,
+    first_tick: int,
+    midnights: Midnights | None = None,
+    slot: Length | None = None,
+    shifts: tuple[int, ...] = (),
 ) -> Calendar:
     """The calendar of a stream that begins with a tick, with levels of so many ticks, and with the
-    midnights stored for it, or those of a new one."""
-    if midnights is not None:
-        return Calendar(level_lengths(lengths, ticks), ticks, first_tick, midnights)
-    midnights = Midnights(zone=ticks.zone, through=ticks.start_seconds(first_tick) // DAY - 1)
-    return level_calendar(lengths, ticks, first_tick, midnights).reaching(0)
+    midnights stored for it, or those of a new one. ``slot`` and ``shifts`` are those of
+    :class:`Calendar`."""
+    known = midnights or _first_midnights(ticks, first_tick, slot)
+    on_calendar = level_lengths(lengths, ticks)
+    calendar = Calendar(on_calendar, ticks, first_tick, known, slot=slot, shifts=shifts)
+    return calendar if midnights is not None else calendar.reaching(0)
+
+
+def _first_midnights(ticks: Ticks, first_tick: int, slot: Length | None) -> Midnights:
+    """None yet: those of the slot of a unit that holds the first tick come first."""
+    day = ticks.start_seconds(first_tick) // DAY
+    if slot is not None and slot.months:
+        day = int(first_days(_months(np.int64(day)) // slot.months * slot.months))
+    return Midnights(zone=ticks.zone, through=day - 1)
 
 
 def _months(days: Any) -> Any:

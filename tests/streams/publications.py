@@ -62,7 +62,12 @@ def rides(**fields: Any) -> Publication:
     return Publication(**given)
 
 
-def described(publication: Publication, mechanism: fc.Blocks = EXACT) -> Description:
+def described(
+    publication: Publication,
+    mechanism: fc.Blocks = EXACT,
+    shifts: tuple[int, ...] = (),
+    open_ticks: int = 0,
+) -> Description:
     """A publication of which all parts have this mechanism, whatever its promise is."""
     selection = None
     if any(each.discover for each in publication.measures):
@@ -74,7 +79,8 @@ def described(publication: Publication, mechanism: fc.Blocks = EXACT) -> Descrip
             part=each.part,
             mechanism=mechanism,
             weight=each.weight,
-            shifts=(0,) * len(mechanism.levels),
+            shifts=shifts or (0,) * len(mechanism.levels),
+            open_ticks=open_ticks,
             selection=selection if each.measure.discover and each.part == "keys" else None,
             other=each.measure.other if each.part == "keys" else None,
         )

@@ -361,6 +361,54 @@ def test_measures_begin_and_end_at_their_times(backend: Backend) -> None:
         )
 
 
+def test_figures_of_a_slot_that_is_shorter_than_promised_wait(backend: Backend) -> None:
+    """Days of 24 hours were promised, and one has 23: its figures wait until the unit is as old as
+    was said; hidden keys too."""
+    hidden = Measure(
+        name="pages", count="persons", key=("place",), keys=("north",), discover=True, overall=True
+    )
+    publication = rides(measures=(hidden,), start="2026-03-28", delta=1e-9)
+    levels = fc.Blocks(fc.Level(24, 50.0, later=((2, 60.0),)))
+    description = described(publication, levels, shifts=(23,), open_ticks=23)
+    rules = rules_of(publication)
+    given = [
+        {"time": f"2026-03-{day}T12:00", "who": who, "id": "1", "place": "zoo", "minutes": ""}
+        for day in (28, 29, 30)
+        for who in ("ann", "bob")
+    ]
+    seen: dict[int, list[tuple[int, str]]] = {}
+    keys: dict[int, int] = {}
+    with backend.open(noise=NoNoise()) as store:  # type: ignore[arg-type]
+        stream = store.create(description)
+        first = stream.open_tick
+        for tick in range(first, first + 75):
+            now = [
+                event
+                for event in events_of(rules, given)
+                if description.ticks.at(event.seconds) == tick
+            ]
+            stream.take([RowBatch(now)], rules)
+            stream.close_through(tick)
+            shown = store.reader().series("rides", "pages", "overall")
+            figures = shown.figures("1d", whole=True)
+            values = figures.values.ravel().tolist()
+            seen[tick + 1 - first] = [*zip(values, figures.shown_status, strict=True)]
+            table = store.reader().series("rides", "pages").discovered()
+            keys[tick + 1 - first] = len(table["key"])
+            late = store._database.query(
+                "SELECT COUNT(*) FROM embargo WHERE public_tick <= ?", (tick + 1,)
+            )
+            assert late == [(0,)], "it leaves the embargo with its public time"
+    assert [len(seen[at]) for at in (23, 24, 46, 47, 48, 70, 71, 72)] == [0, 1, 1, 1, 2, 2, 3, 3]
+    assert [keys[at] for at in (23, 24, 46, 47, 48, 70, 71)] == [0, 1, 1, 1, 2, 2, 3]
+    assert seen[48][1] == (2, "provisional")
+    assert (seen[49][1], seen[50][1]) == ((2, "provisional"), (2, "final")), "stages wait too"
+    with backend.reader() as reader:
+        figures = reader.series("rides", "pages", "overall").figures("1d", as_of=first + 48)
+        shown_at = [int(each - figures.starts[0]) // 3600 for each in figures.published]
+        assert shown_at[:2] == [26, 48]
+
+
 # Bad input
 # ------------------------------------------------------------------------------------------------
 def test_what_cannot_be_created_changes_nothing(backend: Backend) -> None:

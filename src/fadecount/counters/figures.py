@@ -184,13 +184,14 @@ class FigureMaker:
         the first one also with what it ``held`` before. All their noise is drawn here, once."""
         first = int(self.calendar.count(number, 0, begin)) + 1
         blocks, starts = range(first, first + len(ends)), np.concatenate([[begin], ends[:-1]])
+        due = self.calendar.due(number, ends)
         noises = self._chains[number].many(self._source, blocks, self.width)
         made = []
         for stage, noise in enumerate(noises):
             values, lag = totals + noise, self.mechanism.levels[number].stages[stage].lag
             if before is not None:
                 values[0, : len(held)] += held
-            batch = FigureBatch(number, stage, starts, ends, ends + lag if lag else ends, values)
+            batch = FigureBatch(number, stage, starts, ends, due + lag if lag else due, values)
             made += _split(batch, self.width if before is None else before.width, self.width)
         return made
 
@@ -214,9 +215,11 @@ def due_blocks(mechanism: Blocks, calendar: Calendar, after: int, until: int) ->
     blocks = []
     for number, level in enumerate(mechanism.levels):
         for stage, (lag, _) in enumerate(level.stages):
-            ends = calendar.edges(number, max(after - lag, 0), max(until - lag, 0))
+            first, last = (calendar.out(number, max(each - lag, 0)) for each in (after, until))
+            ends = calendar.edges(number, first, last)
             starts = np.asarray(calendar.frontier(number, ends - 1))
-            blocks.append(DueBlocks(number, stage, starts, ends, ends + lag))
+            public = calendar.due(number, ends) + lag
+            blocks.append(DueBlocks(number, stage, starts, ends, public))
     return [each for each in blocks if len(each.ends)]
 
 

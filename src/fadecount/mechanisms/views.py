@@ -92,7 +92,7 @@ class Views:
             stages = self.blocks.levels[level].stages
             for low, end in pieces:
                 for stage in range(len(stages) - 1, -1, -1):
-                    out = self.calendar.frontier(level, self.as_of - stages[stage].lag)
+                    out = self.calendar.out(level, self.as_of - stages[stage].lag)
                     high = np.minimum(end, out)
                     some = np.flatnonzero(low < high)
                     if len(some):
@@ -111,11 +111,12 @@ class Views:
         A larger block is used only if what is before it can be covered by the smallest ones.
         """
         levels, dates, first = self.blocks.levels, self.calendar, self._low
-        smallest = dates.frontier(0, np.minimum(self.ends, self.as_of - levels[0].lag))
+        out = dates.out(0, self.as_of - levels[0].lag)
+        smallest = np.minimum(dates.frontier(0, self.ends), out)
         low, high = np.full_like(first, UNKNOWN), first
         pieces: list[list[tuple[Integers, Integers]]] = []
         for number in range(len(levels) - 1, -1, -1):
-            out = dates.frontier(number, self.as_of - levels[number].lag)
+            out = dates.out(number, self.as_of - levels[number].lag)
             begin = dates.end(number, first)
             end = np.minimum(out, dates.frontier(number, self.ends))
             none = low == UNKNOWN
@@ -157,8 +158,9 @@ class Views:
         is none in it."""
         levels, out = self.blocks.levels, np.zeros_like(self.as_of)
         for run in self.runs:
-            due = run.ends + levels[run.level].stages[run.stage].lag
-            out[run.windows] = np.maximum(out[run.windows], due)
+            due = self.calendar.due(run.level, run.ends)
+            public = due + levels[run.level].stages[run.stage].lag
+            out[run.windows] = np.maximum(out[run.windows], public)
         return np.where(self.begun < self.reached, out, self.as_of)
 
     @cached_property
@@ -169,7 +171,7 @@ class Views:
         last = replace(self, as_of=np.full_like(self.as_of, UNKNOWN - 1))
         out = np.where(dates.end(0, self.ends) < UNKNOWN, 0, UNKNOWN)
         for run in last.runs:
-            due = run.ends + levels[run.level].stages[run.stage].lag
+            due = dates.due(run.level, run.ends) + levels[run.level].stages[run.stage].lag
             out[run.windows] = np.maximum(out[run.windows], due)
         return out <= self.as_of
 

@@ -277,7 +277,18 @@ class Description:
         for it, or for a new one; None for running totals."""
         if not isinstance(self.mechanism, Blocks):
             return None
-        return level_calendar(self.mechanism.lengths, self.ticks, first_tick, midnights)
+        place = self.mechanism.lengths, self.ticks, first_tick, midnights
+        if not any(self.only.shifts):
+            return level_calendar(*place)
+        return level_calendar(*place, self.unit.length, self.only.shifts)
+
+    def public_tick(self, stage: int, end_tick: int) -> int:
+        """The end of the tick with which hidden keys of a slot that ends with a tick appear at a
+        stage."""
+        assert self.hidden is not None
+        slot = self.ticks_of(self.block_of(end_tick - 1))
+        promised = 0 if self.publication is None else slot.start + self.only.open_ticks + 1
+        return max(end_tick, promised) + self.hidden.discovery.stages[stage][0]
 
     @property
     def default_per(self) -> str:

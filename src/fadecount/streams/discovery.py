@@ -64,10 +64,6 @@ class HiddenKeys:
             if int.from_bytes(digest(key.encode()).digest()) < self.sample * 2.0**64
         }
 
-    def public_tick(self, stage: int, end_tick: int) -> int:
-        """The end of the tick with which a stage of a day becomes public."""
-        return end_tick + self.discovery.stages[stage][0]
-
     def to_json(self) -> dict[str, Any]:
         """The fields, for JSON."""
         fields = {"discovery": self.discovery.to_json(), "other": self.other, "sample": self.sample}

@@ -162,7 +162,7 @@ def draw_stages(
         shown_now = each[np.newaxis, some]
         number = description.number or 0
         rows = FigureRows(DISCOVERED, stage, begin, ticks.stop, shown_now, names, number)
-        dated.append((hidden.public_tick(stage, ticks.stop), rows))
+        dated.append((description.public_tick(stage, ticks.stop), rows))
     return dated
 
 

@@ -152,12 +152,14 @@ def _levels(status: Status, loss: UnitLoss, with_next: bool) -> tuple[LevelInfo,
 
 def _next_figure(status: Status, calendar: Calendar, level: int, lag: int) -> NextFigure:
     """The block of a level that has its figure of this stage next."""
-    start = calendar.frontier(level, max(0, status.published_steps - lag))
+    start = calendar.out(level, max(0, status.published_steps - lag))
     calendar = calendar.reaching(start)
     end = calendar.end(level, start + 1)
     shown, first = status.description.ticks.local, calendar.first_tick
     return NextFigure(
-        start=shown(first + start), end=shown(first + end), published=shown(first + end + lag)
+        start=shown(first + start),
+        end=shown(first + end),
+        published=shown(first + calendar.due(level, end) + lag),
     )
 
 

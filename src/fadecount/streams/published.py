@@ -397,8 +397,7 @@ class Published:
         yield from (days[day] for day in sorted(days))
 
     def _public(self, rows: FigureRows) -> int:
-        assert self.description.hidden is not None
-        return self.description.hidden.public_tick(rows.stage, rows.end_tick)
+        return self.description.public_tick(rows.stage, rows.end_tick)
 
     def _day(self, figures: Sequence[FigureRows]) -> Table:
         """The keys of a day at its latest stage, and when each was shown first."""
@@ -574,7 +573,7 @@ class Published:
         mechanism, calendar = self.description.mechanism, self.calendar
         assert isinstance(mechanism, Blocks)
         assert calendar is not None
-        reached = calendar.frontier(level, np.maximum(0, steps - mechanism.levels[level].lag))
+        reached = calendar.out(level, np.maximum(0, steps - mechanism.levels[level].lag))
         out: NDArray[np.bool_] = ~slots.partial & (slots.reached <= reached)
         return out
 

@@ -87,7 +87,8 @@ def first_ticks_to_keep(status: Status) -> tuple[int, ...]:
             if hidden is not None and level == status.description.level(hidden.discovery.per):
                 lag = max(lag, hidden.discovery.stages[-1][0])
             out = last + 1 - first - lag
-            wanted = calendar.frontier(level + 1, min(cut - first, max(0, out)))
+            is_out = calendar.out(level + 1, max(0, out))
+            wanted = min(calendar.frontier(level + 1, cut - first), is_out)
             wanted += first
         cuts.append(max(wanted, kept))
     return tuple(cuts)
