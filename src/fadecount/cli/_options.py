@@ -99,9 +99,7 @@ def _option(name: str) -> str:
 def add_event_options(parser: argparse.ArgumentParser) -> None:
     """How events are read; :func:`source_options` reads these options."""
     group = parser.add_argument_group("events")
-    add_options(
-        group, ("--tick", "LENGTH", "length of a tick: 1m, 1h, 1d, ...", str), required=True
-    )
+    add_options(group, ("--tick", "LENGTH", "length of a tick: 1m, 1h, 1d, ...", str))
     time = "a file needs it; without it, rows of a pipe count as they arrive"
     once = "each once a day (and key), by the first row (as --per-person 1/day)"
     late = "count in the open one (live default), or not (files; next must see no row twice)"
@@ -145,6 +143,8 @@ def source_options(arguments: argparse.Namespace) -> SourceOptions:
     """Return how to read the events, as the options say."""
     from fadecount.sources import SourceOptions
 
+    if arguments.tick is None:
+        raise ParameterError("--tick must be given, such as 1h, or the .toml file of a publication")
     for name in ("per_person", "keys_per_person", "count"):
         if getattr(arguments, name) is not None and arguments.person is None:
             raise ParameterError(

@@ -2,20 +2,74 @@
 
 from __future__ import annotations
 
+import argparse
 import textwrap
-from collections.abc import Iterator
+from collections.abc import Collection, Iterator
 from typing import TYPE_CHECKING
 
 from fadecount.calendar import Length
 from fadecount.cli._output import aligned
 from fadecount.durations import format_duration
+from fadecount.errors import ParameterError, StoreError, bad_parameter
 from fadecount.rounding import shown_loss
 
 if TYPE_CHECKING:
     from fadecount.planning import Measure, Publication, PublicationPlan
     from fadecount.planning.publication_plan import PlannedFigure, PlannedKeys
+    from fadecount.streams.description import Description
+    from fadecount.streams.storage import Storage
 
 WIDTH = 80
+
+
+def is_publication(path: str) -> bool:
+    """Whether a file is a publication's, by its ending."""
+    return path.lower().endswith(".toml")
+
+
+def read_file(path: str, arguments: argparse.Namespace, own: Collection[str]) -> Publication:
+    """Return the publication of a file. It says all that options could, apart from the command's
+    ``own`` ones."""
+    from fadecount.planning import Publication
+
+    if not is_publication(path):
+        raise bad_parameter("FILE", path, "a TOML file", "such as rides.toml")
+    for name, value in vars(arguments).items():
+        always = name in own or name in ("command", "run", "parser")
+        if not always and value != arguments.parser.get_default(name):
+            option = f"--{name.replace('_', '-')}"
+            raise ParameterError(f"{option} must be left out with {path}; write it there")
+    return Publication.read(path)
+
+
+def require_created(storage: Storage, name: str, path: str) -> None:
+    """Refuse a publication that its store lacks. The store is only read: what is not there is not
+    made by asking for it."""
+    from fadecount.streams.storage import open_reader
+
+    if storage.database is not None or storage.store_path.exists():
+        with open_reader(storage) as reader:
+            if reader.has(name):
+                return
+    raise StoreError(
+        f"publication {name!r} must be in the store, {where(storage)}, got none of that name;"
+        f" create it there with: fadecount create {path}"
+    )
+
+
+def where(storage: Storage) -> str:
+    """Return where a store is, without the password of a database."""
+    if storage.database is None:
+        return str(storage.store_path)
+    return storage.database.rpartition("@")[2] if "@" in storage.database else storage.database
+
+
+def promise_of(description: Description) -> str:
+    """Return the sentence on what a stored publication loses."""
+    from fadecount.planning.publication_plan import PublicationPlan
+
+    assert description.publication is not None
+    return PublicationPlan(description.publication, description.series).sentence
 
 
 def plan_lines(plan: PublicationPlan) -> Iterator[str]:

@@ -117,18 +117,11 @@ def run(arguments: argparse.Namespace) -> int:
 
 def _plan_publication(arguments: argparse.Namespace) -> int:
     """Plan the publication of a file; it says all that the other options could."""
-    from fadecount.cli._publication import plan_lines
-    from fadecount.planning import Publication
+    from fadecount.cli._publication import plan_lines, read_file
 
-    if not arguments.file.lower().endswith(".toml"):
-        raise bad_parameter("FILE", arguments.file, "a TOML file", "such as rides.toml")
-    own = {"command", "run", "parser", "file", "json", "plot"}
-    for name, value in vars(arguments).items():
-        if name not in own and value != arguments.parser.get_default(name):
-            option = f"--{name.replace('_', '-')}"
-            raise ParameterError(f"{option} must be left out with {arguments.file}; write it there")
+    publication = read_file(arguments.file, arguments, {"file", "json", "plot"})
     with waiting("planning"):
-        made = Publication.read(arguments.file).plan()
+        made = publication.plan()
     if arguments.plot:
         from fadecount.plots import draw_publication, save_figure
 

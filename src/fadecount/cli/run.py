@@ -1,14 +1,18 @@
 """Count the events of a file or pipe privately, and publish figures of them.
 
-A file, or a pipe with --time, is read to its end. With --follow, or a pipe
-without --time, ticks are released as they pass by the clock; this needs a
---state. Rows that cannot be read are left out one by one; if more than half of
-them cannot, nothing is released. --check only says what would happen.
+With the file of a publication first (.toml), rows count in all its measures,
+and its figures are in its store up to --until, by default the last midnight.
+
+Without one, a file, or a pipe with --time, is read to its end. With --follow,
+or a pipe without --time, ticks are released as they pass by the clock; this
+needs a --state. Rows that cannot be read are left out one by one; if more than
+half of them cannot, nothing is released. --check only says what would happen.
 
 Without --state this is a one-off run: its figures are printed and nothing is
 kept. With --state the stream is kept, and the next file continues it.
 
 examples:
+  fadecount run rides.toml rides-*.csv
   fadecount run visits.csv --tick 1h --time at --epsilon 0.1
   fadecount run visits.csv --tick 1d --time at --key page --keys home,help \\
       --other --epsilon 0.1 --exponent 2 --state ~/counts \\
@@ -48,6 +52,7 @@ from fadecount.cli._options import (
     named_storage,
     plan_from,
     source_options,
+    storage_from,
 )
 from fadecount.cli._output import progress, waiting
 from fadecount.durations import parse_time
@@ -62,7 +67,10 @@ if TYPE_CHECKING:
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
-    text = ".csv, .jsonl or .parquet files, access logs, or - for standard input"
+    text = (
+        ".csv, .jsonl or .parquet files, access logs, or - for standard input; before them the"
+        " .toml file of a publication"
+    )
     parser.add_argument("inputs", metavar="INPUT", nargs="+", help=text)
     follow = "count events as they come, by the clock, until interrupted; a restart goes on"
     start = "when a new stream begins (a one-off run: with the first event, which this reveals)"
@@ -86,6 +94,8 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         ("--until", "TIME", until, str),
         ("--max-left-out", "PART", "refuse if more rows cannot be read (default: 50%%)", str),
         ("--allow-gap", None, "release a day without events behind what is published", bool),
+        ("--verbose", None, "with a publication: say why which rows do not count", bool),
+        ("--quiet", None, "with a publication: say nothing but errors", bool),
         ("--group", "NAME", "a new stream joins the streams that count the same people", str),
         ("--group-loss", "AGE=LOSS", "the promise of a new group, all together; repeat it", list),
     )
@@ -93,9 +103,12 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 
 def run(arguments: argparse.Namespace) -> int:
+    from fadecount.cli._publication import is_publication
     from fadecount.streams.description import TOTAL
     from fadecount.streams.export import check_output
 
+    if is_publication(arguments.inputs[0]):
+        return _run_publication(arguments)
     options, files = source_options(arguments), arguments.inputs
     if len(files) > 1 and "-" in files:
         raise ParameterError("INPUT must be files, or - alone; give a pipe a run of its own")
@@ -120,6 +133,53 @@ def run(arguments: argparse.Namespace) -> int:
         opened = open_store(storage, lock_wait_seconds=5.0)
     with opened as store, closing(_begun(arguments, options, store)) as under_way:
         return _release(arguments, under_way, how, kept=store is not None)
+
+
+_OF_PUBLICATIONS = {
+    "inputs",
+    "until",
+    "state",
+    "database",
+    "fence",
+    "key_file",
+    "max_left_out",
+    "allow_gap",
+    "verbose",
+    "quiet",
+}
+"""The options of a run of a publication."""
+
+
+def _run_publication(arguments: argparse.Namespace) -> int:
+    """Count rows into a publication of a store, and say so in one line."""
+    from fadecount import publication_runs
+    from fadecount.cli._publication import promise_of, read_file, require_created
+    from fadecount.streams.storage import open_store
+
+    path, *files = arguments.inputs
+    publication = read_file(path, arguments, _OF_PUBLICATIONS)
+    if not files or (len(files) > 1 and "-" in files):
+        raise ParameterError(f"INPUT must be files of rows behind {path}, or - alone")
+    storage = storage_from(arguments)
+    require_created(storage, publication.name, path)
+    with waiting("counting"), open_store(storage, lock_wait_seconds=5.0) as store:
+        done = publication_runs.run(
+            _source(files), publication, store, until=arguments.until, gate=_gate(arguments)
+        )
+    ticks, report = done.description.ticks, done.report
+    if arguments.verbose:
+        for line in (f"{report.rows_read:,} rows read", *report.lines()):
+            _say(line)
+    if arguments.quiet:
+        return 0
+    until = ticks.local(done.released.stop)
+    if not done.released:
+        print(f"{publication.name}: nothing to do, everything is published up to {until}")
+        return 0
+    left_out = report.rows_skipped + report.rows_dropped
+    rows = f"{left_out:,} of {report.rows_read:,} rows left out"
+    print(f"{publication.name}: published up to {until}; {rows}; {promise_of(done.description)}")
+    return 0
 
 
 def _begun(arguments: argparse.Namespace, options: SourceOptions, store: Store | None) -> Run:

@@ -155,26 +155,43 @@ class PublicationPlan:
         unit, steps = self.publication.unit, self.losses
         subject = unit.text[0].upper() + unit.text[1:] + ("," if "," in unit.text else "")
         lines = [f"{subject} loses by all measures together, by its age, at most:"]
-        if len(steps) > _MOST_STEPS:  # a running total loses more at every doubling of the age
-            told = [(f"before {name}", self.loss(age)) for age, name in _AGES.items()]
-            told.append(("ever", self.loss(EVER)))
-        else:
-            told = [
-                (f"from {format_duration(age)} on" if age else "at once", loss)
-                for age, loss in steps
-            ]
-            if steps[0][0]:
-                lines.append(f"  nothing before {format_duration(steps[0][0])}")
-        for when, loss in told:
+        if len(steps) <= _MOST_STEPS and steps[0][0]:
+            lines.append(f"  nothing before {format_duration(steps[0][0])}")
+        for when, loss in self._told:
             chance = shown_chance(Loss(loss).certainty)
             lines.append(f"  ε = {shown_loss(loss)} {when}: a guess is right in at most {chance}")
         if self.delta is not None:
-            lines.append(
-                f"except with a chance of {self.delta:g} a {unit.slot}, with which a key appears"
-                f" that nobody else brought that {unit.slot}"
-            )
+            lines.append(self._exception)
         lines.append("Other publications about the same people are not added up.")
         return lines
+
+    @property
+    def sentence(self) -> str:
+        """:attr:`sentences` in one, as it stands behind every run."""
+        unit = self.publication.unit
+        steps = ", ".join(f"{shown_loss(loss)} {when}" for when, loss in self._told)
+        besides = "" if self.delta is None else f", {self._exception}"
+        comma = "," if "," in unit.text else ""
+        return f"{unit.text}{comma} loses at most ε = {steps}{besides}"
+
+    @property
+    def _told(self) -> list[tuple[str, float]]:
+        """The losses in words: when, and how much."""
+        steps = self.losses
+        if len(steps) > _MOST_STEPS:  # a running total loses more at every doubling of the age
+            told = [(f"before {name}", self.loss(age)) for age, name in _AGES.items()]
+            return [*told, ("ever", self.loss(EVER))]
+        return [
+            (f"from {format_duration(age)} on" if age else "at once", loss) for age, loss in steps
+        ]
+
+    @property
+    def _exception(self) -> str:
+        slot = self.publication.unit.slot
+        return (
+            f"except with a chance of {self.delta:g} a {slot}, with which a key appears that nobody"
+            f" else brought that {slot}"
+        )
 
     # What is published
     # --------------------------------------------------------------------------------------------
