@@ -394,3 +394,55 @@ def test_a_live_publication_is_not_fed_by_files(
     file = str(rows(tmp_path / "a.csv", FIRST))
     assert main(["run", str(rides), file, "--until", "2026-03-29"]) == 1
     assert "feed must be 'files' for a run, got 'live'" in capsys.readouterr().err
+
+
+# Export
+# ------------------------------------------------------------------------------------------------
+FILES = ["minutes.1d.csv", "riders.1d.csv", "rides.1d.csv", "rides.1h.csv"]
+FILES += ["rides.overall.1d.csv", "rides.overall.1h.csv"]
+
+
+def test_every_measure_part_and_length_has_a_file(
+    rides: Path, state: Storage, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    out = tmp_path / "public" / "rides"
+    assert main(["create", str(rides)]) == 0
+    assert main(["export", "rides", str(out)]) == 0
+    header = "stream,start,end,key,value,low,high,status,partial,published\n"
+    assert sorted(each.name for each in out.iterdir()) == FILES
+    assert {each.read_text() for each in out.iterdir()} == {header}, "nothing is published yet"
+    files = [str(rows(tmp_path / "a.csv", FIRST)), str(rows(tmp_path / "b.csv", SECOND))]
+    assert main(["run", str(rides), *files, "--until", "2026-03-30", "--export", str(out)]) == 0
+    assert sorted(each.name for each in out.iterdir()) == FILES
+    first, *days = (out / "rides.1d.csv").read_text().splitlines()
+    assert first + "\n" == header
+    assert [line.split(",")[3:5] for line in days] == [
+        ["north", "1"],
+        ["south", "1"],
+        ["north", "2"],
+        ["south", "1"],
+    ]
+    assert days[2].startswith("rides,2026-03-29T00:00:00+01:00,2026-03-30T00:00:00+02:00,north,2,")
+    (out / "rides.1d.csv").unlink()  # as after an interruption
+    assert main(["run", str(rides), *files, "--until", "2026-03-30", "--export", str(out)]) == 0
+    assert (out / "rides.1d.csv").read_text().splitlines() == [first, *days]
+    capsys.readouterr()
+    assert main(["export", "rides", str(tmp_path / "a.csv")]) == 1
+    assert capsys.readouterr().err.startswith(f"fadecount: output to {tmp_path / 'a.csv'} failed:")
+    assert main(["export", "other", str(out)]) == 1
+    assert capsys.readouterr().err.count("\n") == 1
+
+
+def test_a_running_total_is_exported(tmp_path: Path, state: Storage) -> None:
+    path = tmp_path / "rides.toml"
+    path.write_text(
+        'zone = "Europe/Vienna"\nstart = 2026-03-28\nunit = { of = "event" }\n'
+        'columns = { time = "at" }\n[loss]\never = 1e5\n[measures.all]\nmechanism = "gradual"\n'
+    )
+    file = rows(tmp_path / "a.csv", FIRST)
+    assert main(["create", str(path)]) == 0
+    assert main(["run", str(path), str(file), "--until", "2026-03-29"]) == 0
+    assert main(["export", "rides", str(tmp_path / "out")]) == 0
+    lines = (tmp_path / "out" / "all.total.csv").read_text().splitlines()
+    assert len(lines) == 1 + 24
+    assert lines[-1].split(",")[3:5] == ["all", "5"]

@@ -94,6 +94,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         ("--until", "TIME", until, str),
         ("--max-left-out", "PART", "refuse if more rows cannot be read (default: 50%%)", str),
         ("--allow-gap", None, "release a day without events behind what is published", bool),
+        ("--export", "DIR", "with a publication: write all its figures into this folder", str),
         ("--verbose", None, "with a publication: say why which rows do not count", bool),
         ("--quiet", None, "with a publication: say nothing but errors", bool),
         ("--group", "NAME", "a new stream joins the streams that count the same people", str),
@@ -144,6 +145,7 @@ _OF_PUBLICATIONS = {
     "key_file",
     "max_left_out",
     "allow_gap",
+    "export",
     "verbose",
     "quiet",
 }
@@ -154,6 +156,7 @@ def _run_publication(arguments: argparse.Namespace) -> int:
     """Count rows into a publication of a store, and say so in one line."""
     from fadecount import publication_runs
     from fadecount.cli._publication import promise_of, read_file, require_created
+    from fadecount.streams.export import export_publication
     from fadecount.streams.storage import open_store
 
     path, *files = arguments.inputs
@@ -166,6 +169,8 @@ def _run_publication(arguments: argparse.Namespace) -> int:
         done = publication_runs.run(
             _source(files), publication, store, until=arguments.until, gate=_gate(arguments)
         )
+        if arguments.export is not None:  # also if nothing was left to do but that
+            export_publication(store.reader(), publication.name, arguments.export)
     ticks, report = done.description.ticks, done.report
     if arguments.verbose:
         for line in (f"{report.rows_read:,} rows read", *report.lines()):

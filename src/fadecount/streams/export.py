@@ -10,7 +10,7 @@ import re
 import sys
 from collections.abc import Iterable, Iterator, Sequence
 from pathlib import Path
-from typing import Any, Literal, Self, TextIO
+from typing import TYPE_CHECKING, Any, Literal, Self, TextIO
 
 import numpy as np
 from numpy.typing import NDArray
@@ -21,6 +21,9 @@ from fadecount.streams.description import TOTAL, Description
 from fadecount.streams.loss import NO_GROUP, GroupLoss
 from fadecount.streams.published import COLUMNS as OF_FIGURES
 from fadecount.streams.published import Published, Table, joined_table, no_figures
+
+if TYPE_CHECKING:
+    from fadecount.streams.reader import Reader
 
 COLUMNS = ("stream", *OF_FIGURES)
 APPEARED = "appeared"
@@ -173,6 +176,38 @@ class FigureWriter:
 
     def __exit__(self, *_: object) -> None:
         self.close()
+
+
+def export_publication(reader: Reader, name: str, folder: str | Path) -> list[Path]:
+    """Write all figures of a publication as CSV, one file for each measure, part and length:
+    ``rides.1d.csv``, ``rides.overall.1d.csv``. A file is replaced as a whole: another process sees
+    the old or the new one."""
+    status, files = reader.status(name), dict[str, list[tuple[Published, str]]]()
+    if status.description.publication is None:
+        remedy = "fadecount streams export writes those of a stream"
+        raise bad_parameter("name", name, "that of a publication", remedy)
+    for each in status.parts:
+        only, published = each.description.only, reader.published_of(each, *reader.declared(each))
+        measure = only.measure + (".overall" if only.part == "overall" else "")
+        lengths = dict.fromkeys(each.description.levels or (TOTAL,))
+        if each.description.hidden is not None:
+            lengths[each.description.hidden.discovery.per] = None
+        for per in lengths:
+            files.setdefault(f"{measure}.{per}.csv", []).append((published, per))
+    folder, zone = Path(folder), status.description.ticks.zone
+    try:
+        folder.mkdir(parents=True, exist_ok=True)
+        for file, parts in files.items():
+            partial = folder / f".{file}.partial"
+            with partial.open("w", encoding="utf-8", newline="") as out:
+                out.write(",".join(columns_of(parts[0][0].description)) + "\n")
+                for published, per in parts:  # measures of one name follow each other
+                    for table in published_tables(published, per=per):
+                        out.write(csv_text(table_rows(name, table, zone)))
+            partial.replace(folder / file)
+    except OSError as error:
+        raise _failed(error, folder) from error
+    return [folder / file for file in files]
 
 
 def about_stream(description: Description, group: GroupLoss | None = None) -> dict[str, Any]:
