@@ -433,6 +433,24 @@ def test_every_measure_part_and_length_has_a_file(
     assert capsys.readouterr().err.count("\n") == 1
 
 
+def test_measures_of_one_name_are_one_series(tmp_path: Path, state: Storage) -> None:
+    path = tmp_path / "rides.toml"
+    path.write_text(
+        'zone = "Europe/Vienna"\nstart = 2026-03-28\nunit = { of = "event" }\n'
+        'columns = { time = "at" }\n[loss]\never = 1e5\n'
+        "[[measures.all]]\nuntil = 2026-03-29\n"
+        '[[measures.all]]\nstart = 2026-03-29\nsum = "minutes"\nmax = 90\n'
+    )
+    files = [str(rows(tmp_path / "a.csv", FIRST)), str(rows(tmp_path / "b.csv", SECOND))]
+    assert main(["create", str(path)]) == 0
+    out = tmp_path / "out"
+    assert main(["run", str(path), *files, "--until", "2026-03-30", "--export", str(out)]) == 0
+    (file,) = out.iterdir()
+    assert file.name == "all.1d.csv"
+    _, *days = file.read_text().splitlines()
+    assert [line.split(",")[4] for line in days] == ["5", "12"]
+
+
 def test_a_running_total_is_exported(tmp_path: Path, state: Storage) -> None:
     path = tmp_path / "rides.toml"
     path.write_text(

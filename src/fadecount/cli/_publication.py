@@ -22,17 +22,12 @@ if TYPE_CHECKING:
 WIDTH = 80
 
 
-def is_publication(path: str) -> bool:
-    """Whether a file is a publication's, by its ending."""
-    return path.lower().endswith(".toml")
-
-
 def read_file(path: str, arguments: argparse.Namespace, own: Collection[str]) -> Publication:
     """Return the publication of a file. It says all that options could, apart from the command's
     ``own`` ones."""
     from fadecount.planning import Publication
 
-    if not is_publication(path):
+    if not path.lower().endswith(".toml"):
         raise bad_parameter("FILE", path, "a TOML file", "such as rides.toml")
     for name, value in vars(arguments).items():
         always = name in own or name in ("command", "run", "parser")

@@ -45,7 +45,7 @@ first steps, with a file visits.csv that has a column "at":
 
 def command_names() -> list[str]:
     """Return the name of every command, in alphabetical order."""
-    names = sorted(file.stem for file in Path(cli.__path__[0]).glob("*.py"))
+    names = [file.stem for file in sorted(Path(cli.__path__[0]).glob("*.py"))]
     return [name for name in names if name != "main" and not name.startswith("_")]
 
 

@@ -104,11 +104,10 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 
 def run(arguments: argparse.Namespace) -> int:
-    from fadecount.cli._publication import is_publication
     from fadecount.streams.description import TOTAL
     from fadecount.streams.export import check_output
 
-    if is_publication(arguments.inputs[0]):
+    if arguments.inputs[0].lower().endswith(".toml"):
         return _run_publication(arguments)
     options, files = source_options(arguments), arguments.inputs
     if len(files) > 1 and "-" in files:
