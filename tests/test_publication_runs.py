@@ -14,8 +14,10 @@ from fadecount.cli.main import main
 from fadecount.errors import ParameterError
 from fadecount.planning import Publication
 from fadecount.publication_runs import require_same, run
+from fadecount.service.writer import Leader
 from fadecount.streams import Reader, Store
 from fadecount.streams.storage import Storage, open_reader, open_store
+from tests.service.harness import StillClock
 
 VIENNA = ZoneInfo("Europe/Vienna")
 RIDES = """
@@ -394,6 +396,19 @@ def test_a_live_publication_is_not_fed_by_files(
     file = str(rows(tmp_path / "a.csv", FIRST))
     assert main(["run", str(rides), file, "--until", "2026-03-29"]) == 1
     assert "feed must be 'files' for a run, got 'live'" in capsys.readouterr().err
+
+
+def test_the_service_leaves_files_to_runs(rides: Path, state: Storage, tmp_path: Path) -> None:
+    """It does not close nights that are not counted yet."""
+    assert main(["create", str(rides)]) == 0
+    leader = Leader(open_store(state), StillClock(NOW))
+    leader.take_over()
+    leader.close_due(NOW)
+    leader.close()
+    file = str(rows(tmp_path / "a.csv", FIRST))
+    assert main(["run", str(rides), file, "--until", "2026-03-29"]) == 0
+    with open_reader(state) as reader:
+        assert daily(reader) == {name: each[:1] for name, each in OVERALL.items()}
 
 
 # Export

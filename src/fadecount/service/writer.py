@@ -171,6 +171,8 @@ class Leader:
         if not self.has(name):  # another process has deleted it meanwhile
             return
         try:
+            if self._reader.status(name).description.publication is not None:
+                return  # runs close its ticks: by the clock, nights that are not counted yet end
             self._add(self._store.open(name))
         except LockedError:
             return
