@@ -48,8 +48,13 @@ from fadecount.streams.storage import Storage, open_store
 AIRPORTS = ("EWR", "JFK", "LGA")
 NAME = "new-york-departures"
 HOUR = 3600
-PROMISE = {"1d": 0.5, "7d": 1.0, "30d": 2.0}
-"""What may be lost about one departure, by its age: days are revised a day and a week later."""
+MECHANISM = fc.Blocks(
+    fc.Level(1, 0.25),
+    fc.Level(24, 0.25, later=((25, 0.75), (169, 1.75))),
+    planned_tick_seconds=3600,
+)
+"""A departure loses 0.5 within a day, 1 within a week, 2 ever: days are revised a day and a week
+later."""
 HISTORY_HOURS = 60 * 24
 SITE = "localhost"
 PATHS = ("/", "/", "/", "/tulips", "/tulips", "/roses", "/roses/old-garden-roses")
@@ -103,7 +108,7 @@ def fill(storage: Storage, first: int, counts: NDArray[np.int64]) -> None:
     """Create the stream with the past that the page begins with."""
     description = Description(
         name=NAME,
-        mechanism=fc.plan(tick="1h", loss=PROMISE).mechanism,
+        mechanism=MECHANISM,
         ticks=Ticks(tick_seconds=HOUR, zone="America/New_York"),
     )
     with open_store(storage) as store:

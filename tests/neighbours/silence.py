@@ -31,11 +31,11 @@ class Silence:
 def silence() -> Iterator[None]:
     """Streams opened meanwhile, by any thread of this process, have no noise and do not wait for
     the disk."""
-    opened = Store.open
+    opened = Store._open
 
-    def silent(self: Store, name: str) -> Stream:
+    def silent(self: Store, name: str, uid: str) -> Stream:
         self._context.noise = Silence()
-        return opened(self, name)
+        return opened(self, name, uid)
 
-    with patch.object(Store, "open", silent), unsynced():
+    with patch.object(Store, "_open", silent), unsynced():
         yield
