@@ -397,7 +397,7 @@ def rides(*measures: Measure, **changes: Any) -> Publication:
         "zone": "Europe/Vienna",
         "start": "2026-03-01",
         "unit": Unit(of="person", per="1d", events=2),
-        "loss": {"ever": 1},
+        "promise": {"ever": 1},
         "columns": Columns(person="card"),
         "measures": measures or (RIDES, MINUTES),
     }

@@ -10,6 +10,7 @@ from contextlib import suppress
 from dataclasses import replace
 from typing import Any
 
+import numpy as np
 import pytest
 
 import fadecount as fc
@@ -31,6 +32,7 @@ from tests.sources.messy import publication_of, rows_of
 from tests.sources.plain_rule import Plain
 from tests.streams.backends import Backend, SQLiteBackend
 from tests.streams.publications import (
+    EXACT,
     NoNoise,
     added_of,
     appeared,
@@ -277,6 +279,47 @@ def test_a_batch_counts_once_and_not_before_its_time(backend: Backend) -> None:
         assert again.fresh == [False, True]
         assert again.counted == 0, "the row has an id, too"
         assert again.reasons != [[None]]
+
+
+def test_an_event_that_is_sent_again_on_another_day_counts_once(backend: Backend) -> None:
+    """Nothing is noted of a day that is over: its rows are late."""
+    publication = rides(unit=fc.Unit(), measures=rides().measures[:1])
+    rules = rules_of(publication)
+    (event,) = events_of(rules, rows()[:1])
+    with backend.open(noise=NoNoise()) as store:  # type: ignore[arg-type]
+        stream = store.create(described(publication))
+        begin = stream.open_tick
+        stream.close_through(stream.description.ticks.at(event.seconds) - 1)
+        for days, counted in enumerate((1, 0, 0)):
+            stream.close_through(max(stream.open_tick - 1, begin + 24 * days))
+            for _ in range(2):
+                accepted = stream.take([RowBatch([event])], rules, at=event.seconds)
+                assert accepted.counted == counted
+                counted = 0
+        stream.close_through(begin + 24 * 5)
+        assert sum(published(store.reader(), stream.description).values()) == 2  # and overall
+
+
+def test_a_publication_takes_rows_only(backend: Backend) -> None:
+    """Its caps hold over everything that counts: no other way leads into it."""
+    publication = rides(measures=rides().measures[2:])
+    with backend.open(noise=NoNoise()) as store:  # type: ignore[arg-type]
+        stream = store.create(described(publication))
+        with pytest.raises(InputError, match="takes rows"):
+            stream.add({"all": 1}, person="ann")
+        with pytest.raises(InputError, match="takes rows"):
+            list(stream.release(stream.open_tick, np.ones((1, 1), dtype=np.int64)))
+        with pytest.raises(ParameterError, match="it is a publication"):
+            store.open_or_create("rides", tick=stream.description.ticks)
+        with pytest.raises(ParameterError, match="keys of a publication"):
+            stream.declare(["more"])
+        other = store.create(
+            Description(name="doors", mechanism=EXACT, ticks=stream.description.ticks),
+            start_tick=0,
+        )
+        with pytest.raises(InputError, match="any other stream events"):
+            other.take([RowBatch([])], rules_of(publication))
+        assert store._database.query("SELECT 1 FROM inputs UNION SELECT 1 FROM persons") == []
 
 
 def test_what_cannot_be_released_is_refused(backend: Backend) -> None:
