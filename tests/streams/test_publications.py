@@ -246,8 +246,11 @@ def test_histories_count_as_the_plain_rule_says(backend: Backend, seed: int) -> 
     with backend.open(noise=NoNoise()) as store:  # type: ignore[arg-type]
         stream = store.create(description)
         end = stream.open_tick + (40 if publication.tick == "1d" else 24 * 40)
-        cuts = sorted(chance.sample(range(stream.open_tick + 1, end), 3))
         plain = Plain(publication, first=stream.open_tick, end=end)
+        times = [plain.seconds(row["time"]) for row in given]
+        ticks = {plain.tick(each) for each in times if each is not None}
+        inside = sorted(each for each in ticks if stream.open_tick < each < end)
+        cuts = sorted(chance.sample(inside, min(4, len(inside))))
         wanted = plain.count(given, by_time=True)
         for until in (*cuts, end):
             rules = rules_of(publication, first_tick=stream.open_tick, end_tick=until)
