@@ -26,8 +26,12 @@ from fadecount.planning.promise import free_ages, plan_publication
 from fadecount.planning.publication import Columns, Measure
 from fadecount.sources.additions import EarlierNotes, MeasureTally
 from fadecount.sources.grouping import rows_of as as_rows
+from fadecount.streams import Reader
+from fadecount.streams.audit_log import AuditLog
+from fadecount.streams.backup import make_backup
 from fadecount.streams.description import Description
 from fadecount.streams.inputs import RowBatch
+from fadecount.streams.seal import Seal
 from tests.sources.messy import publication_of, rows_of
 from tests.sources.plain_rule import Plain
 from tests.streams.backends import Backend, SQLiteBackend
@@ -179,6 +183,28 @@ def test_retention_and_deletion_are_of_all_measures(backend: Backend) -> None:
         store.delete("rides")
         for table in ("key_blocks", "state", "embargo", "figures", "hidden", "secrets"):
             assert store._database.query(f"SELECT COUNT(*) FROM {table}") == [(0,)]  # noqa: S608
+
+
+def test_a_key_is_changed_and_a_backup_is_made_of_all_measures(backend: Backend) -> None:
+    seal = Seal(b"k" * 32)
+    with backend.open(noise=NoNoise()) as store:  # type: ignore[arg-type]
+        stream = store.create(described(rides()))
+        begin, rules = stream.open_tick, rules_of(rides())
+        stream.close_through(begin + 24)  # days wait under embargo, and others are open
+        stream.take([RowBatch(events_of(rules, rows())[-1:])], rules)
+    with backend.open() as store:
+        store.rotate(seal)
+    with backend.open(noise=NoNoise(), seal=seal) as store:  # type: ignore[arg-type]
+        stream = store.open("rides")
+        stream.close_through(begin + 24 * 3)
+        found = published(store.reader(), stream.description)
+        assert [found[number, begin + 25, 0] for number in range(4)] == [1, 1, 1, 1]
+    if isinstance(backend, SQLiteBackend):
+        log = AuditLog(backend.folder)
+        copy = backend.folder / "copy.db"
+        assert make_backup(backend.path, copy, audit_log=log) == ["rides"]
+        with Reader.of_file(copy) as reader:
+            assert published(reader, stream.description) == found
 
 
 # What rows add
