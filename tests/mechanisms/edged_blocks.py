@@ -23,6 +23,7 @@ class EdgedBlocks(Calendar):
     """
 
     def __init__(self, edges: Iterable[ArrayLike]) -> None:
+        self.shifts = ()
         self._edges = tuple(
             np.concatenate([[0], np.asarray(each, dtype=np.int64), [UNKNOWN]]) for each in edges
         )

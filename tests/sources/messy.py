@@ -36,7 +36,8 @@ def publication_of(chance: random.Random) -> Publication:
     unit = Unit(of="person", per=each, events=chance.choice((1, 2, 3, 8))) if person else Unit()
     count = "n" if not person and chance.random() < 0.4 else None
     ids = chance.random() < 0.4
-    zone = chance.choice(("Europe/Vienna", "Europe/Vienna", "UTC", "America/Halifax"))
+    far = "America/St_Johns" if tick == "30m" else "America/New_York"  # days begin with a tick
+    zone = chance.choice(("Europe/Vienna", "Europe/Vienna", "UTC", far))
     measures = [
         _measure(chance, f"m{at}", person, each, count) for at in range(chance.randint(1, 4))
     ]

@@ -10,6 +10,7 @@ from contextlib import suppress
 from dataclasses import replace
 from typing import Any
 
+import numpy as np
 import pytest
 
 import fadecount as fc
@@ -25,12 +26,17 @@ from fadecount.planning.promise import free_ages, plan_publication
 from fadecount.planning.publication import Columns, Measure
 from fadecount.sources.additions import EarlierNotes, MeasureTally
 from fadecount.sources.grouping import rows_of as as_rows
+from fadecount.streams import Reader
+from fadecount.streams.audit_log import AuditLog
+from fadecount.streams.backup import make_backup
 from fadecount.streams.description import Description
 from fadecount.streams.inputs import RowBatch
+from fadecount.streams.seal import Seal
 from tests.sources.messy import publication_of, rows_of
 from tests.sources.plain_rule import Plain
 from tests.streams.backends import Backend, SQLiteBackend
 from tests.streams.publications import (
+    EXACT,
     NoNoise,
     added_of,
     appeared,
@@ -179,6 +185,28 @@ def test_retention_and_deletion_are_of_all_measures(backend: Backend) -> None:
             assert store._database.query(f"SELECT COUNT(*) FROM {table}") == [(0,)]  # noqa: S608
 
 
+def test_a_key_is_changed_and_a_backup_is_made_of_all_measures(backend: Backend) -> None:
+    seal = Seal(b"k" * 32)
+    with backend.open(noise=NoNoise()) as store:  # type: ignore[arg-type]
+        stream = store.create(described(rides()))
+        begin, rules = stream.open_tick, rules_of(rides())
+        stream.close_through(begin + 24)  # days wait under embargo, and others are open
+        stream.take([RowBatch(events_of(rules, rows())[-1:])], rules)
+    with backend.open() as store:
+        store.rotate(seal)
+    with backend.open(noise=NoNoise(), seal=seal) as store:  # type: ignore[arg-type]
+        stream = store.open("rides")
+        stream.close_through(begin + 24 * 3)
+        found = published(store.reader(), stream.description)
+        assert [found[number, begin + 25, 0] for number in range(4)] == [1, 1, 1, 1]
+    if isinstance(backend, SQLiteBackend):
+        log = AuditLog(backend.folder)
+        copy = backend.folder / "copy.db"
+        assert make_backup(backend.path, copy, audit_log=log) == ["rides"]
+        with Reader.of_file(copy) as reader:
+            assert published(reader, stream.description) == found
+
+
 # What rows add
 # ------------------------------------------------------------------------------------------------
 def test_one_row_counts_in_all_measures(backend: Backend) -> None:
@@ -244,8 +272,11 @@ def test_histories_count_as_the_plain_rule_says(backend: Backend, seed: int) -> 
     with backend.open(noise=NoNoise()) as store:  # type: ignore[arg-type]
         stream = store.create(description)
         end = stream.open_tick + (40 if publication.tick == "1d" else 24 * 40)
-        cuts = sorted(chance.sample(range(stream.open_tick + 1, end), 3))
         plain = Plain(publication, first=stream.open_tick, end=end)
+        times = [plain.seconds(row["time"]) for row in given]
+        ticks = {plain.tick(each) for each in times if each is not None}
+        inside = sorted(each for each in ticks if stream.open_tick < each < end)
+        cuts = sorted(chance.sample(inside, min(4, len(inside))))
         wanted = plain.count(given, by_time=True)
         for until in (*cuts, end):
             rules = rules_of(publication, first_tick=stream.open_tick, end_tick=until)
@@ -277,6 +308,47 @@ def test_a_batch_counts_once_and_not_before_its_time(backend: Backend) -> None:
         assert again.fresh == [False, True]
         assert again.counted == 0, "the row has an id, too"
         assert again.reasons != [[None]]
+
+
+def test_an_event_that_is_sent_again_on_another_day_counts_once(backend: Backend) -> None:
+    """Nothing is noted of a day that is over: its rows are late."""
+    publication = rides(unit=fc.Unit(), measures=rides().measures[:1])
+    rules = rules_of(publication)
+    (event,) = events_of(rules, rows()[:1])
+    with backend.open(noise=NoNoise()) as store:  # type: ignore[arg-type]
+        stream = store.create(described(publication))
+        begin = stream.open_tick
+        stream.close_through(stream.description.ticks.at(event.seconds) - 1)
+        for days, counted in enumerate((1, 0, 0)):
+            stream.close_through(max(stream.open_tick - 1, begin + 24 * days))
+            for _ in range(2):
+                accepted = stream.take([RowBatch([event])], rules, at=event.seconds)
+                assert accepted.counted == counted
+                counted = 0
+        stream.close_through(begin + 24 * 5)
+        assert sum(published(store.reader(), stream.description).values()) == 2  # and overall
+
+
+def test_a_publication_takes_rows_only(backend: Backend) -> None:
+    """Its caps hold over everything that counts: no other way leads into it."""
+    publication = rides(measures=rides().measures[2:])
+    with backend.open(noise=NoNoise()) as store:  # type: ignore[arg-type]
+        stream = store.create(described(publication))
+        with pytest.raises(InputError, match="takes rows"):
+            stream.add({"all": 1}, person="ann")
+        with pytest.raises(InputError, match="takes rows"):
+            list(stream.release(stream.open_tick, np.ones((1, 1), dtype=np.int64)))
+        with pytest.raises(ParameterError, match="it is a publication"):
+            store.open_or_create("rides", tick=stream.description.ticks)
+        with pytest.raises(ParameterError, match="keys of a publication"):
+            stream.declare(["more"])
+        other = store.create(
+            Description(name="doors", mechanism=EXACT, ticks=stream.description.ticks),
+            start_tick=0,
+        )
+        with pytest.raises(InputError, match="any other stream events"):
+            other.take([RowBatch([])], rules_of(publication))
+        assert store._database.query("SELECT 1 FROM inputs UNION SELECT 1 FROM persons") == []
 
 
 def test_what_cannot_be_released_is_refused(backend: Backend) -> None:

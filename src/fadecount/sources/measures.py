@@ -332,6 +332,10 @@ class MeasureRules(RowRules):
             return Reason.BEFORE
         if wanted.end_tick is not None and tick >= wanted.end_tick:
             return Reason.AFTER
+        if wanted.person is None and self.id is not None:  # the same event may have counted then
+            own, slot = (wanted.slot_of(each) for each in (wanted.ticks.at(event.seconds), tick))
+            if own != slot:
+                return Reason.LATE if own < slot else Reason.FUTURE
         rules = [each for each in wanted.measures if each.since <= tick < each.until]
         for at, cell in enumerate(self.kinds):
             meaning = event.cells[at]

@@ -319,6 +319,8 @@ class Intake:
         tick, widths = int(rows[0][0]), rows[0][1]
         if acceptance.not_before is not None and tick < acceptance.not_before:
             return ClockError("the open tick is over; close it before events are added")
+        if (acceptance.rule is None) is not (self.description.publication is None):
+            return InputError("a publication takes rows, and any other stream events")
         if self._full:
             return full()
         self._read_positions(widths)  # a key that was hidden so far may be declared now

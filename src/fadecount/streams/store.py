@@ -267,6 +267,9 @@ class Store:
             )
             return self.create(description, keys=names, start_tick=start_tick)
         described = read_status(self._database, name).description
+        if described.publication is not None:
+            bound = "of a stream, where a mechanism is given"
+            raise bad_parameter("name", name, bound, "it is a publication; choose another name")
         described.require_same(
             ticks=tick, unit=unit, mechanism=mechanism, group=group, hidden=hidden
         )

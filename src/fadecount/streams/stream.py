@@ -15,7 +15,14 @@ from numpy.typing import NDArray
 
 from fadecount.counters.figures import FigureMaker
 from fadecount.counters.inputs import add_up
-from fadecount.errors import AlreadyReleasedError, ClockError, FenceError, InputError, StoreError
+from fadecount.errors import (
+    AlreadyReleasedError,
+    ClockError,
+    FenceError,
+    InputError,
+    ParameterError,
+    StoreError,
+)
 from fadecount.mechanisms.unit import CapKey
 from fadecount.noise import unpredictable
 from fadecount.streams.audit_log import Act
@@ -94,6 +101,11 @@ class Stream(Intake):
         of each level. What was hidden of them in the open day is destroyed: no event counts both
         ways."""
         context, database = self._context, self._database
+        if self.description.publication is not None:
+            raise ParameterError(
+                f"keys of a publication are those of its measures; {self.description.name!r} takes"
+                " no others"
+            )
         with self._changing() as state:
             before, described, (known,) = self._status, self.description, state.keys
             new = checked_keys(names, frozenset(known))
@@ -172,6 +184,8 @@ class Stream(Intake):
         """
         begin, end, width = self.open_tick, first_tick + len(inputs), self._status.width
         _check_inputs(inputs, width)
+        if len(inputs) and self.description.publication is not None:
+            raise InputError("a publication takes rows; release what they add")
         if len(inputs) and first_tick < begin:
             shown = self.description.ticks.local
             raise AlreadyReleasedError(
