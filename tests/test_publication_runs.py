@@ -202,14 +202,14 @@ def test_single_events_have_ids(tmp_path: Path, state: Storage) -> None:
     path = tmp_path / "rides.toml"
     head = 'zone = "Europe/Vienna"\nstart = 2026-03-28\nunit = { of = "event" }\n'
     body = "[loss]\never = 1e5\n[measures.rides]\n"
-    file = rows(tmp_path / "a.csv", FIRST)
+    file = rows(tmp_path / "a.csv", [*FIRST, "2026-03-28T12:10,dan,1,north,1"])
     for name, column in (("ids", 'id = "ride"'), ("counts", 'count = "minutes"')):
         path.write_text(f'name = "{name}"\n{head}columns = {{ time = "at", {column} }}\n{body}')
         assert main(["create", str(path)]) == 0
         for until in ("2026-03-28T09:00", "2026-03-29"):
             assert main(["run", str(path), str(file), "--until", until]) == 0
     with open_reader(state) as reader:
-        for name, truth in (("ids", 4), ("counts", 126)):
+        for name, truth in (("ids", 4), ("counts", 127)):
             days = reader.series(name, "rides").figures("1d", whole=True)
             assert days.values.tolist() == [[truth]]
 
