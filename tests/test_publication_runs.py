@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import csv
 import shutil
 from collections.abc import Sequence
 from datetime import datetime
@@ -10,15 +11,30 @@ from zoneinfo import ZoneInfo
 
 import pytest
 
+import fadecount as fc
 from fadecount.cli.main import main
 from fadecount.errors import ParameterError
 from fadecount.planning import Publication
 from fadecount.publication_runs import require_same, run
 from fadecount.service.writer import Leader
+from fadecount.sources import Gate
 from fadecount.streams import Reader, Store
 from fadecount.streams.storage import Storage, open_reader, open_store
 from tests.service.harness import StillClock
+from tests.sources.messy import rows_of
+from tests.sources.plain_rule import Plain
+from tests.streams.backends import SQLiteBackend
+from tests.streams.publications import (
+    NoNoise,
+    added_of,
+    appeared,
+    described,
+    hidden_of,
+    published,
+)
+from tests.streams.test_publications import messy
 
+EXACT = fc.Blocks(fc.Level(1, 50.0))
 VIENNA = ZoneInfo("Europe/Vienna")
 RIDES = """
 title = "Bicycle rides"
@@ -202,16 +218,46 @@ def test_single_events_have_ids(tmp_path: Path, state: Storage) -> None:
     path = tmp_path / "rides.toml"
     head = 'zone = "Europe/Vienna"\nstart = 2026-03-28\nunit = { of = "event" }\n'
     body = "[loss]\never = 1e5\n[measures.rides]\n"
-    file = rows(tmp_path / "a.csv", FIRST)
+    file = rows(tmp_path / "a.csv", [*FIRST, "2026-03-28T12:10,dan,1,north,1"])
     for name, column in (("ids", 'id = "ride"'), ("counts", 'count = "minutes"')):
         path.write_text(f'name = "{name}"\n{head}columns = {{ time = "at", {column} }}\n{body}')
         assert main(["create", str(path)]) == 0
         for until in ("2026-03-28T09:00", "2026-03-29"):
             assert main(["run", str(path), str(file), "--until", until]) == 0
     with open_reader(state) as reader:
-        for name, truth in (("ids", 4), ("counts", 126)):
+        for name, truth in (("ids", 4), ("counts", 127)):
             days = reader.series(name, "rides").figures("1d", whole=True)
             assert days.values.tolist() == [[truth]]
+
+
+@pytest.mark.parametrize("seed", range(12))
+def test_messy_files_of_some_nights_count_as_the_plain_rule_says(tmp_path: Path, seed: int) -> None:
+    """Every night has all rows so far, in several files in any order; wherever nights end."""
+    chance, publication = messy(700 + seed)
+    description = described(publication, EXACT)
+    given = list(rows_of(chance, 150))
+    files = [tmp_path / f"{number}.csv" for number in range(3)]
+    for number, file in enumerate(files):
+        with file.open("w", encoding="utf-8", newline="") as out:
+            writer = csv.DictWriter(out, [*given[0]])
+            writer.writeheader()
+            writer.writerows(given[number::3])
+    backend, shown = SQLiteBackend(tmp_path), description.ticks
+    with backend.open(noise=NoNoise()) as store:  # type: ignore[arg-type]
+        begin = store.create(description).open_tick
+    end = begin + (40 if publication.tick == "1d" else 24 * 40)
+    for until in (*sorted(chance.sample(range(begin + 1, end), 3)), end):
+        chance.shuffle(files)
+        with backend.open(noise=NoNoise()) as store:  # type: ignore[arg-type]
+            at_ = datetime.fromtimestamp(shown.start_seconds(until), ZoneInfo(publication.zone))
+            loose = Gate(max_left_out=1, allow_gap=True)
+            done = run(files, publication, store, until=at_, gate=loose)
+            assert done.released.stop == until
+    wanted = Plain(publication, first=begin, end=end)
+    counts = wanted.count(given, by_time=True)
+    with backend.reader() as reader:
+        assert published(reader, description) == added_of(counts)
+        assert appeared(reader, description, wanted) == hidden_of(counts)
 
 
 # Refused, and nothing changes

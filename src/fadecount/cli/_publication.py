@@ -53,10 +53,9 @@ def require_created(storage: Storage, name: str, path: str) -> None:
 
 
 def where(storage: Storage) -> str:
-    """Return where a store is, without the password of a database."""
-    if storage.database is None:
-        return str(storage.store_path)
-    return storage.database.rpartition("@")[2] if "@" in storage.database else storage.database
+    """Return where a store is, without the address of a database: it may hold a password."""
+    named = "the database of --database or FADECOUNT_DATABASE"
+    return str(storage.store_path) if storage.database is None else named
 
 
 def promise_of(description: Description) -> str:

@@ -22,6 +22,8 @@ visitors 1d final 2505600 3 2.0
 (0.0, 1.0, 2.0)
 >>> plan.sentences[0]
 "One person's day, at most 1 event, loses by all measures together, by its age, at most:"
+>>> plan.sentence
+"one person's day, at most 1 event, loses at most ε = 1.00 from 1 day on, 2.00 from 1 month on"
 """
 
 from __future__ import annotations
