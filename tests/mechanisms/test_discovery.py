@@ -37,6 +37,14 @@ def discovery(
     return fc.Discovery(per, tuple(enumerate(shares)), delta, keys)
 
 
+def test_what_is_spent_on_one_count_is_its_part_of_the_loss() -> None:
+    for keys in (1, 3):
+        found = discovery((0.9, 2.7), 1e-9, keys)
+        for since in (-1, 0, 1, 50):
+            loss = found.loss(since) if since >= 0 else 0.0
+            assert found.spent(since) * keys == pytest.approx(float(loss) * 1e6, abs=1e-6)
+
+
 def exact_chance(ratios: Sequence[Any], thresholds: Sequence[int], count: int, far: int) -> Any:
     """The chance to be shown, by adding up the distribution of every value (numbers of any
     kind)."""
