@@ -846,9 +846,9 @@ MUTANTS = (
     ),
     Mutant(
         "a promise for one event in a run of persons",
-        "runs.py",
-        "mechanism = options.unit.scaled(mechanism, planned)",
-        "mechanism = mechanism.for_sensitivity(1)",
+        "mechanisms/plan_file.py",
+        "return unit.scaled(self.mechanism, self.unit)",
+        "return self.mechanism",
         ("tests/test_runs.py",),
     ),
     Mutant(
@@ -1218,8 +1218,8 @@ MUTANTS = (
     Mutant(
         "a figure that becomes public with its block",
         "counters/figures.py",
-        "ends + lag if lag else ends",
-        "ends",
+        "due + lag if lag else due, values)",
+        "due, values)",
         ("tests/counters/test_figures.py",),
     ),
     Mutant(
